@@ -1,0 +1,39 @@
+// One arena per run owns everything that lives as long as the run: the unpacked model, the graph
+// index, statistics, the plan. Nothing is freed one by one; arena_free gives it all back at once.
+// Running out of memory ends the program in one place (in arena.c), so that callers need no checks.
+// Not thread-safe.
+#ifndef ARENA_H
+#define ARENA_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+struct arena {
+  struct arena_block *blocks;  // newest first
+  size_t used;                 // bytes handed out, for statistics
+};
+
+// Zeroed memory of `size` bytes (0 is allowed), aligned for any type.
+void *arena_alloc(struct arena *a, size_t size);
+
+// Zeroed array of `count` elements of `size` bytes; count * size is checked for overflow.
+void *arena_array(struct arena *a, size_t count, size_t size);
+
+char *arena_strdup(struct arena *a, const char *text);
+char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Grows an array kept in the arena so that it holds at least `need` elements of `size` bytes:
+// returns the old place, or a new one (with old contents, rest zeroed), and updates *capacity. The
+// old place stays valid until arena_free. Doubling keeps the total linear.
+void *arena_grow(struct arena *a, void *array, size_t *capacity, size_t need, size_t size);
+
+// An allocator for protobuf-c whose `free` does nothing.
+ProtobufCAllocator arena_protobuf(struct arena *a);
+
+void arena_free(struct arena *a);
+
+// Prints a message and ends the program (exit code of STATUS_IO). The only exit outside main.
+_Noreturn void out_of_memory(size_t bytes);
+
+#endif

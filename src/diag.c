@@ -1,0 +1,89 @@
+// Errors as values: see diag.h. Formatting is bounded, and printing is safe for names that come
+// from a hostile model.
+#include "diag.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static void copy_bounded(char *to, size_t size, const char *from) {
+  snprintf(to, size, "%s", from);
+}
+
+enum status diag_fail(struct diag *d, enum status status, const char *format, ...) {
+  if (d->status != STATUS_OK)
+    return status;
+  d->status = status;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(d->message, sizeof d->message, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+void diag_at(struct diag *d, const char *file, const char *node, const char *tensor) {
+  if (file)
+    copy_bounded(d->file, sizeof d->file, file);
+  if (node)
+    copy_bounded(d->node, sizeof d->node, node);
+  if (tensor)
+    copy_bounded(d->tensor, sizeof d->tensor, tensor);
+}
+
+void diag_hint(struct diag *d, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(d->hint, sizeof d->hint, format, arguments);
+  va_end(arguments);
+}
+
+void diag_warn(struct diag *d, const char *format, ...) {
+  if (!d->warn)
+    return;
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  d->warn(d->warn_context, text);
+}
+
+void diag_clear(struct diag *d) {
+  d->status = STATUS_OK;
+  d->file[0] = d->node[0] = d->tensor[0] = d->message[0] = d->hint[0] = '\0';
+}
+
+static void print_safe(FILE *out, const char *text) {
+  for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+    putc(*c < 0x20 || *c == 0x7f ? '?' : *c, out);
+}
+
+void diag_print(const struct diag *d, FILE *out) {
+  fputs("narrowcast: ", out);
+  const struct {
+    const char *label, *text;
+  } places[] = {{"", d->file}, {"node ", d->node}, {"tensor ", d->tensor}};
+  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    if (!places[i].text[0])
+      continue;
+    fputs(places[i].label, out);
+    print_safe(out, places[i].text);
+    fputs(": ", out);
+  }
+  print_safe(out, d->message[0] ? d->message : status_text(d->status));
+  putc('\n', out);
+  if (d->hint[0]) {
+    fputs("  ", out);
+    print_safe(out, d->hint);
+    putc('\n', out);
+  }
+}
+
+const char *status_text(enum status status) {
+  switch (status) {
+#define STATUS_TEXT(name, code, text)                                                              \
+  case name: return text;
+    STATUS_LIST(STATUS_TEXT)
+#undef STATUS_TEXT
+  }
+  return "unknown status";
+}

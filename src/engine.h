@@ -1,0 +1,87 @@
+// ONNX Runtime, loaded with dlopen: the only module that knows it. Sessions run models that may
+// hold three custom operators of domain "narrowcast", whose kernels see tensors in place:
+//
+//   Observe(x) -> n            attribute id: adds x to probe->observed[id]; x float, double,
+//   float16
+//                              or bfloat16 (converted), any shape; n is one int64 that nobody reads
+//   Round(x) -> y              attributes format (name, see format.h), scale (power of two, log2),
+//                              saturate, ftz: y = value to format and back; float in, float out
+//   Compare(reference, narrow) -> n   attribute id: adds both to probe->compared[id]; float
+//
+// Kernels use ONNX Runtime's own thread pool and give the same result for any number of threads.
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include "compare.h"
+#include "diag.h"
+#include "samples.h"
+#include "stats.h"
+
+struct engine;   // a loaded library
+struct session;  // a model that is ready to run
+
+struct engine_info {
+  char version[64];  // of the library, e.g. "1.30.0"
+  char path[512];    // the library that was loaded
+};
+
+// Loads the library: `path` if not NULL (a file, or a folder that holds one), else the
+// environment's NARROWCAST_ORT, the system's library, the set-up's own copy (.deps/lib), an
+// onnxruntime Python package. Any version from 1.17 on. Error: STATUS_ENGINE, and the hint says how
+// to get one.
+enum status engine_open(struct engine **engine, const char *path, struct diag *d);
+void engine_close(struct engine *engine);
+const struct engine_info *engine_info(const struct engine *engine);
+
+// Where the custom operators put what they see. Owned by the caller; must outlive the session. The
+// caller sets window and step before each run.
+struct probe {
+  struct stats *observed;
+  size_t n_observed;
+  struct compare *compared;
+  size_t n_compared;
+  size_t sample;  // histograms and sums cover at most about this many elements of a tensor per run
+                  // (systematic, every k-th); 0: all
+  size_t window;
+  int64_t step;
+};
+
+enum optimisation { OPTIMISE_NONE, OPTIMISE_BASIC, OPTIMISE_EXTENDED, OPTIMISE_ALL };
+
+// Data of an initializer that is kept out of the model's bytes (the model says EXTERNAL for it):
+// handed to the session in place, never copied by us. `data` must outlive the session.
+struct engine_initializer {
+  const char *name;
+  int elem_type;
+  size_t rank;
+  const int64_t *dims;
+  const void *data;
+  size_t size;
+};
+
+struct session_options {
+  enum optimisation optimisation;
+  int threads;  // 0: the engine's default (all cores)
+  const struct engine_initializer *initializers;
+  size_t n_initializers;
+  struct probe *probe;    // NULL if the model has no custom operators that need one
+  const char *directory;  // where the model's remaining external data lies; NULL: none
+};
+
+// Prepares a model from memory. Errors: STATUS_ENGINE with the engine's own message.
+enum status session_open(struct session **session, struct engine *engine, const uint8_t *bytes,
+                         size_t size, const struct session_options *options, struct diag *d);
+
+// As session_open for a file, only to see whether it loads (no custom operators).
+enum status session_check_file(struct engine *engine, const char *path,
+                               enum optimisation optimisation, struct diag *d);
+void session_close(struct session *session);
+
+// Runs once. inputs: by name, every required input of the model. outputs: names wanted (may be 0;
+// an Observe-only run still computes the graph's outputs, so name at least one); results are arrays
+// owned by the session until the next run, data in place. Errors: STATUS_ENGINE.
+enum status session_run(struct session *session, const struct array *inputs, size_t n_inputs,
+                        const char *const *output_names, size_t n_outputs, struct array *outputs,
+                        struct diag *d);
+
+#endif

@@ -1,0 +1,110 @@
+// The index over a model that every later stage works with: values with their producers and uses,
+// nodes, and lexical scopes (the main graph, every subgraph in any attribute, every local
+// function's body). It refers to the protobuf message and never copies it; after a change of the
+// message, build it again. Ids are indices into the arrays, given in file order, so that iterating
+// over them is deterministic. -1 means none.
+#ifndef GRAPH_H
+#define GRAPH_H
+
+#include "map.h"
+#include "model.h"
+#include "schema.h"
+
+enum origin {
+  ORIGIN_INPUT,        // of the main graph (also one that has an initializer as default)
+  ORIGIN_FORMAL,       // input of a subgraph or of a function body
+  ORIGIN_INITIALIZER,  // dense
+  ORIGIN_SPARSE,       // sparse initializer
+  ORIGIN_NODE,
+};
+
+struct use {
+  int node;   // -1: the value is output `index` of its scope's graph
+  int index;  // input index of the node, or output index of the scope
+};
+
+struct value {
+  const char *name;  // never ""
+  int scope;         // where it is defined
+  enum origin origin;
+  int producer;  // node, for ORIGIN_NODE
+  int output;    // index among the producer's outputs, or among the scope's inputs
+  Onnx__TensorProto *initializer;  // ORIGIN_INITIALIZER, or an input's default
+  struct type type;                // inferred; kind TYPE_UNKNOWN if it could not be
+  struct use *uses;                // in every scope that sees the value, in id order
+  int n_uses;
+  bool is_output;  // of its own scope
+};
+
+struct node {
+  Onnx__NodeProto *proto;
+  int scope;
+  const struct schema *schema;  // NULL: unknown operator, or a call of a local function
+  int function;                 // scope id of the local function called, or -1
+  int *inputs, *outputs;        // value ids; -1 for an empty (absent) one
+  int n_inputs, n_outputs;      // as in proto
+  int *bodies;                  // scope ids of the graphs in its attributes, in attribute order
+  int n_bodies;
+};
+
+enum scope_kind { SCOPE_MAIN, SCOPE_SUBGRAPH, SCOPE_FUNCTION };
+
+struct scope {
+  enum scope_kind kind;
+  Onnx__GraphProto *graph;        // SCOPE_MAIN, SCOPE_SUBGRAPH
+  Onnx__FunctionProto *function;  // SCOPE_FUNCTION
+  int parent;       // enclosing scope of a subgraph (names are looked up there), or -1
+  int parent_node;  // node that holds the subgraph, or -1
+  // "" for main; "<parent>/<node label>.<attribute>" for a subgraph (the label is the node's name
+  // if it is unique in its scope, else "#<index>"); "fn:<domain>.<name>" for a function. Unique.
+  const char *path;
+  int *nodes;  // in file order
+  int n_nodes;
+  int *order;  // the same nodes, stably sorted so that producers come first (captures included)
+  int *inputs, *outputs;  // values; an output may be -1 in a main graph that lists an empty name
+  int n_inputs, n_outputs;
+  bool polymorphic;  // function called with different input types: its values' types are unknown
+};
+
+struct graph {
+  struct model *model;
+  struct arena *arena;
+  const struct schema_table *schemas;
+  struct scope *scopes;  // 0 is the main graph
+  struct node *nodes;
+  struct value *values;
+  int n_scopes, n_nodes, n_values;
+  size_t capacity_scopes, capacity_nodes, capacity_values;
+  struct map names;  // (scope, name) -> value
+};
+
+// Builds the index and infers element types. Accepts nodes in any order. Errors (STATUS_MODEL, with
+// node and tensor): a name used but never defined, defined twice in a scope, a cycle, recursion of
+// functions, a domain without an opset_import, an element type that contradicts a declaration.
+enum status graph_build(struct graph *g, struct model *m, const struct schema_table *schemas,
+                        struct arena *a, struct diag *d);
+
+// The value that `name` means in `scope` (looked up outwards), or -1.
+int graph_lookup(const struct graph *g, int scope, const char *name);
+
+// Opset version of `domain` in that scope ("" and "ai.onnx" are one); 0 if not imported.
+int graph_opset(const struct graph *g, int scope, const char *domain);
+
+// "name", or "scope path::name" outside the main graph; for messages.
+const char *graph_value_label(const struct graph *g, int value);
+// The node's name if unique in its scope, else "#<index in its scope>(<op>)", with the scope's
+// path.
+const char *graph_node_label(const struct graph *g, int node);
+
+// The attribute of that name, or NULL.
+Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
+
+// The constant tensor that the value holds: a dense initializer that is not a graph input, or the
+// output of a Constant node (value, value_float, value_floats, value_int, value_ints; made in the
+// arena for the last four). NULL if the value is not constant.
+Onnx__TensorProto *graph_constant(struct graph *g, int value);
+
+// True for a node of ai.onnx (either spelling) with that operator.
+bool node_is(const Onnx__NodeProto *n, const char *op);
+
+#endif

@@ -1,0 +1,21 @@
+// The rewrite: a table of passes that turn a model into the one that the plan describes. Each pass
+// is one file (pass_*.c) and works from the graph and the plan alone; the driver rebuilds the
+// graph's index and checks the model's invariants after each.
+#ifndef PASSES_H
+#define PASSES_H
+
+#include "plan.h"
+
+struct rewrite_report {
+  int casts;                           // Cast nodes added
+  int narrow_initializers;             // constants stored narrow
+  int copied_initializers;             // constants kept wide as well, for a wide reader
+  uint64_t bytes_before, bytes_after;  // of all constants
+  uint64_t saturated;  // constant elements changed because the policy says saturate or infinity
+};
+
+// Rewrites m (which g indexes) in place. Afterwards g is stale. The plan must be of this model.
+enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p,
+                          struct rewrite_report *report, struct arena *a, struct diag *d);
+
+#endif

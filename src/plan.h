@@ -1,0 +1,105 @@
+// The precision plan: for every value and node of a graph the format, and the rule and the numbers
+// that decided it. plan_make is a pure function of graph, statistics and policy. The plan file
+// (JSON) is what people review and edit, and all that rewrite works from.
+#ifndef PLAN_H
+#define PLAN_H
+
+#include "graph.h"
+#include "policy.h"
+#include "trace.h"
+
+// Why a value may or may not be stored in a format, or a node computed in it.
+enum reason {
+  REASON_NONE,
+  REASON_CLASS,      // the class of the rule that matched
+  REASON_NOT_FLOAT,  // the node has no fp32 tensor to narrow
+  REASON_OVERFLOW,   // range test
+  REASON_ZERO,       // too many values become zero
+  REASON_SUBNORMAL,
+  REASON_CONSTANT,      // a constant fails the constants test
+  REASON_NOT_SEEN,      // no statistics: a branch never taken, or no trace
+  REASON_SCHEMA,        // the operator does not allow the format at this opset
+  REASON_UNKNOWN_OP,    // no schema
+  REASON_SHAPE_MATH,    // computes shapes
+  REASON_NO_NEIGHBOUR,  // follow, but nothing narrow next to it
+  REASON_BOUNDARY,      // would cost more Casts than it saves
+  REASON_NONFINITE,     // NaN or infinity in the fp32 run
+  REASON_POLYMORPHIC,   // inside a function that is called with different types
+  REASON_COUNT
+};
+const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"
+const char *reason_text(enum reason r);  // a sentence for people
+
+// The test of one value against one format; numbers as in stats_fit or the constants count.
+struct fit {
+  enum reason reason;  // REASON_NONE: passes
+  double absmax, headroom, zero_fraction, subnormal_fraction, sqnr_db;
+};
+
+struct value_plan {
+  enum format_id format;  // the value is stored in it in the emitted model
+  int scale_log2;         // stored = value * 2^scale_log2; 0
+  bool considered;        // fp32 in the source: has a fit below
+  struct fit fit;         // against the most wanted format of the ladder
+};
+
+struct node_plan {
+  enum node_class class;
+  const struct rule *rule;       // NULL: none matched, or the plan was read from a file
+  const char *rule_id;           // "" if none
+  enum format_id format;         // computed in it; FORMAT_FP32 also for nodes without any float
+  enum reason reason;            // why not the most wanted format; REASON_NONE if it is
+  int reason_value;              // the value that decided (overflow, constant ...), or -1
+  enum format_id reason_format;  // the format that it failed
+  // Type variables of the schema that stay fp32 though the node is narrow (bit k: variable k), e.g.
+  // the variance of a BatchNormalization.
+  uint64_t wide_vars;
+};
+
+struct plan {
+  struct value_plan *values;  // by value id
+  struct node_plan *nodes;    // by node id
+  int n_values, n_nodes;
+  char model_sha256[65];
+  const char *model_file;  // name without folder
+  const char *policy_name;
+  int policy_version;
+  char policy_sha256[65];
+  const char **overrides;  // NULL-terminated
+  enum format_id ladder[8];
+  int n_ladder;
+  bool narrow_inputs, narrow_outputs;
+  bool ftz;
+  enum constants_rule constants;
+  struct claim *claims;  // copied from the policy: verify needs the plan alone
+  int n_claims;
+  // statistics' provenance
+  bool has_trace, synthetic;
+  size_t steps, sample;
+  char samples_sha256[65];
+  double headroom;  // factor by which inputs may grow before the first narrow tensor overflows
+  int headroom_value;
+};
+
+// Decides. `t` may be NULL (no trace: only constants are known; everything else is "not seen" and
+// stays wide). Deterministic.
+enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
+                      const struct policy *policy, struct arena *a, struct diag *d);
+
+// True if nothing is narrow: rewrite then copies the model.
+bool plan_is_identity(const struct plan *p);
+
+// The format that input `k` of node `n` wants under the plan: the node's format where the schema
+// puts a float tensor there that is fp32 in the source and not in wide_vars, else FORMAT_FP32 (fp32
+// in the source) or FORMAT_COUNT (not an fp32 tensor: not ours to change). Likewise for outputs.
+enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k);
+enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k);
+
+// Plan file. plan_read checks: the model's SHA-256, that every node and value exists, that every
+// format is one that the operator's schema allows at that place (each illegal edit is named).
+enum status plan_write(const struct plan *p, const struct graph *g, const char *path,
+                       struct diag *d);
+enum status plan_read(struct plan *p, struct graph *g, const char *path, struct arena *a,
+                      struct diag *d);
+
+#endif

@@ -1,0 +1,112 @@
+// The policy: what decides the plan. rules/README.md explains each key of the file; this is its
+// form in memory. The only reader of policy files.
+#ifndef POLICY_H
+#define POLICY_H
+
+#include "arena.h"
+#include "diag.h"
+#include "format.h"
+
+#include <stdbool.h>
+
+enum node_class { CLASS_NARROW, CLASS_FOLLOW, CLASS_PIN, CLASS_KEEP };
+const char *node_class_name(enum node_class c);
+
+// One rule of "rules": matches a node if every given criterion does. Lists hold globs (* and ?).
+struct rule {
+  const char *id;
+  const char **ops;      // "Conv", "com.microsoft:FastGelu"; NULL-terminated, NULL: any
+  const char **nodes;    // node names (labels as in the plan)
+  const char **tensors;  // names of any input or output
+  const char **scopes;   // scope paths; "" is the main graph
+  enum node_class class;
+  const char *why;  // a sentence for the plan and the report
+};
+
+// One claim: a metric of each output, on held-out samples, against a limit fixed beforehand.
+enum metric {
+  METRIC_MAX_ABS,
+  METRIC_RELATIVE_L2,
+  METRIC_COSINE,
+  METRIC_SQNR_DB,
+  METRIC_TOP1,
+  METRIC_LABEL_LOSS,
+  METRIC_FINITE
+};
+const char *metric_name(enum metric m);
+struct claim {
+  const char *id;
+  enum metric metric;
+  double limit;          // max for errors; min for cosine, sqnr_db and top1
+  const char **outputs;  // globs; NULL: every float output
+};
+
+enum constants_rule { CONSTANTS_KEEP_WIDE, CONSTANTS_SATURATE, CONSTANTS_INFINITY };
+
+struct policy {
+  const char *name;
+  int version;
+  const char *description;
+  char sha256[65];           // of the policy text
+  enum format_id ladder[8];  // formats to try, most wanted first; the last is fp32
+  int n_ladder;
+  // calibration
+  int window;           // steps per window
+  int sample;           // elements per tensor and run in the histograms; 0: all
+  bool hold_out_every;  // every n-th sample is held out, else the last share
+  int hold_out_n;
+  double hold_out_share;
+  // range test
+  double margin;
+  double max_zero_fraction, max_subnormal_fraction;
+  bool ftz;
+  // constants test
+  enum constants_rule constants;
+  double constant_max_zero_fraction, constant_max_subnormal_fraction;
+  bool narrow_inputs, narrow_outputs;  // of the graph: keep or narrow
+  bool keep_author_casts;
+  double cast_cost, narrow_gain;  // boundary clean-up, in units of one Cast
+  struct rule *rules;
+  int n_rules;
+  struct claim *claims;
+  int n_claims;
+  const char *
+      *overrides;  // texts of --keep, --narrow, --format, --io, for the plan; NULL-terminated
+};
+
+// Reads a policy: the name of a shipped one ("fp16"), or a path (contains '/' or '.'). Unknown key,
+// duplicate key, wrong type or range: STATUS_POLICY with path, line and the nearest valid key.
+enum status policy_load(struct policy *p, const char *name_or_path, struct arena *a,
+                        struct diag *d);
+// The same from text; `path` is for messages.
+enum status policy_parse(struct policy *p, const char *text, const char *path, struct arena *a,
+                         struct diag *d);
+
+// Overrides of one run, recorded in p->overrides. policy_override_class puts a rule in front
+// (--keep GLOB, --narrow GLOB match node labels and tensor names); policy_override_format replaces
+// the ladder by {format, fp32}; policy_override_io sets both ends.
+enum status policy_override_class(struct policy *p, enum node_class c, const char *glob,
+                                  struct arena *a, struct diag *d);
+enum status policy_override_format(struct policy *p, const char *format, struct arena *a,
+                                   struct diag *d);
+enum status policy_override_io(struct policy *p, const char *keep_or_narrow, struct arena *a,
+                               struct diag *d);
+
+// What a rule is asked about; strings as in the graph's labels.
+struct rule_subject {
+  const char *domain, *op, *node, *scope;
+  const char *const *tensors;
+  int n_tensors;
+};
+// The first rule that matches, or NULL (then the class is keep: an unknown operator stays wide).
+const struct rule *policy_match(const struct policy *p, const struct rule_subject *subject);
+
+// Names of the shipped policies, NULL-terminated.
+const char *const *policy_names(void);
+// The text of a shipped policy, or NULL.
+const char *policy_text(const char *name);
+
+// Glob match with * and ?; the pattern must match the whole text.
+bool glob_match(const char *pattern, const char *text);
+
+#endif

@@ -1,0 +1,86 @@
+// Statistics of one value over everything that it held during a trace: pure arithmetic, no engine,
+// no graph. Positive and negative values are kept apart, so that the statistics of Relu, Clip, Neg
+// and Abs follow from those of their input. Sources: NUMERICS section of README ("What is
+// measured").
+#ifndef STATS_H
+#define STATS_H
+
+#include "format.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Exponents floor(log2|x|) of finite non-zero fp32 values: -149 .. 127; index = exponent + 149.
+enum { STATS_EXPONENT_MIN = -149, STATS_EXPONENT_MAX = 127, STATS_EXPONENTS = 277 };
+enum { STATS_SIGNIFICANDS = 25 };  // used significand bits 1..24; index 0 is not used
+
+// The finite non-zero values of one sign.
+struct stats_side {
+  uint64_t count;                       // exact
+  float max, min;                       // largest and smallest magnitude, exact; 0 if count is 0
+  double sum, sum_squares;              // of magnitudes, over the sampled elements
+  uint64_t exponents[STATS_EXPONENTS];  // over the sampled elements
+  uint64_t significands[STATS_SIGNIFICANDS];  // over the sampled elements
+};
+
+struct stats_window {
+  float absmax, absmin;  // of the window's steps; 0 if nothing finite and non-zero was seen
+  uint64_t nonfinite;
+};
+
+struct stats {
+  uint64_t runs;   // times the value was produced; 0: never seen
+  uint64_t count;  // elements, exact, as are the next four
+  uint64_t zeros, nans, positive_infinities, negative_infinities;
+  uint64_t sampled;  // elements that the sums and histograms cover; equals count if all
+  struct stats_side positive, negative;
+  struct stats_window *windows;  // malloc'ed
+  size_t n_windows, capacity_windows;
+  int64_t first_nonfinite_step;  // step (sample) of the first NaN or infinity, or -1
+};
+
+void stats_init(struct stats *s);
+void stats_free(struct stats *s);
+
+// Partial result over one piece of a tensor; pieces are merged in order, so that sums do not depend
+// on how many threads worked.
+struct stats_piece {
+  uint64_t count, zeros, nans, positive_infinities, negative_infinities, sampled;
+  struct stats_side positive, negative;
+};
+
+// Adds x[0..n) to the piece: counts and extremes over every element, sums and histograms over every
+// `stride`-th (1: all), starting at element `phase` (< stride).
+void stats_observe(struct stats_piece *p, const float *x, size_t n, size_t stride, size_t phase);
+void stats_merge_piece(struct stats *s, const struct stats_piece *p);
+
+// Ends a run of the value in `window` (index) and `step`; call once per production, after the
+// merges. `absmax` etc. are taken from `total`, the sum of this run's pieces.
+void stats_end_run(struct stats *s, const struct stats_piece *total, size_t window, int64_t step);
+
+// Adds `other` (of the same value, or of another instance of it) to s, window by window.
+void stats_merge(struct stats *s, const struct stats *other);
+
+// Statistics of a value derived from its source's: see stats_derive_kind.
+enum stats_derivation { STATS_SAME, STATS_RELU, STATS_NEGATE, STATS_ABS };
+void stats_derive(struct stats *out, const struct stats *in, enum stats_derivation how);
+
+float stats_absmax(const struct stats *s);
+float stats_absmin(const struct stats *s);  // smallest non-zero magnitude
+
+// What rounding the observed values, scaled by 2^scale_log2, to format f would do. Fractions are of
+// the finite non-zero elements (sampled ones); extremes are exact.
+struct stats_fit {
+  bool overflows;   // absmax * margin * scale rounds beyond the largest finite value
+  double headroom;  // largest finite value / (absmax * scale): growth before overflow; inf if 0
+  double zero_fraction;       // become zero
+  double subnormal_fraction;  // become subnormal (not zero)
+  double overflow_fraction;
+  double sqnr_db;  // expected signal to quantisation noise: uniform error ulp^2/12 per binade, the
+                   // fixed step below tiny, the value itself below the cliff; inf if exact
+};
+struct stats_fit stats_fit(const struct stats *s, enum format_id f, int scale_log2, double margin,
+                           bool ftz);
+
+#endif

@@ -1,0 +1,47 @@
+// The contents of a TensorProto in one form, wherever they are stored (raw_data, a typed field,
+// external data), and the making of new ones.
+#ifndef TENSOR_H
+#define TENSOR_H
+
+#include "model.h"
+
+#include <stdbool.h>
+
+// Row-major elements, little-endian as in raw_data (IEEE floats; bf16, fp16 and fp8 as their codes;
+// 4-bit types two to a byte; bool one byte). `data` may be unaligned: use memcpy to read elements.
+struct tensor {
+  const char *name;  // "" if it has none
+  int elem_type;     // Onnx__TensorProto__DataType
+  size_t rank;
+  const int64_t *dims;  // each >= 0
+  uint64_t count;       // product of dims; 1 for rank 0
+  const uint8_t *data;  // NULL for strings
+  size_t size;          // bytes
+};
+
+// Bits of one element of an ONNX element type (4 to 128); 0 for STRING and unknown types.
+unsigned tensor_element_bits(int elem_type);
+
+// "float", "float16", "bfloat16", "int64" ... as ONNX writes them; "undefined" if unknown.
+const char *tensor_type_name(int elem_type);
+
+// True for float16, bfloat16, float and double.
+bool tensor_is_float(int elem_type);
+
+// Reads t. Typed fields are copied to the arena, raw and external data are referred to. Checks that
+// dims are not negative, that their product does not overflow and that the data has just that size.
+// Both raw_data and a typed field set: STATUS_MODEL, naming the tensor (readers disagree about
+// which one counts).
+enum status tensor_read(struct model *m, const Onnx__TensorProto *t, struct arena *a,
+                        struct tensor *out, struct diag *d);
+
+// Elements as float, for float, float16, bfloat16, double (rounded to nearest) and all integer and
+// bool types. out has t->count elements. False if the type has no float value (string, complex,
+// ...).
+bool tensor_to_float(const struct tensor *t, float *out);
+
+// A TensorProto in the arena with raw_data referring to `data` (not copied; `size` bytes).
+Onnx__TensorProto *tensor_new(struct arena *a, const char *name, int elem_type, size_t rank,
+                              const int64_t *dims, const uint8_t *data, size_t size);
+
+#endif

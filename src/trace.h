@@ -1,0 +1,61 @@
+// The calibration trace: runs the source model over samples with an Observe operator on every float
+// value and keeps one `struct stats` per value. Written to and read from a trace file (JSON).
+#ifndef TRACE_H
+#define TRACE_H
+
+#include "engine.h"
+#include "graph.h"
+#include "samples.h"
+#include "stats.h"
+
+struct trace_options {
+  size_t window;  // steps per window
+  size_t sample;  // as probe.sample
+  int threads;
+  bool progress;        // a bar on standard error
+  const size_t *steps;  // indices of the samples to use, in order
+  size_t n_steps;
+};
+
+struct trace {
+  struct stats *stats;  // one per value of the graph, indexed by value id; runs == 0: not seen
+  int n_values;
+  size_t steps, window, sample;
+  bool synthetic;  // samples were made up
+  char samples_sha256[65];
+  char engine_version[64];
+  double seconds;  // of the observed runs; not written to the trace file
+  // First NaN or infinity in the source model itself: value id or -1, and the sample's label.
+  int nonfinite_value;
+  const char *nonfinite_sample;
+};
+
+// Runs it. `t` is zeroed by the call; trace_free gives it back. Errors: STATUS_DATA, STATUS_ENGINE.
+enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
+                      struct samples *samples, const struct trace_options *options, struct arena *a,
+                      struct diag *d);
+void trace_free(struct trace *t);
+
+// The model that trace_run runs: g's model with observers, as bytes in the arena, the initializers
+// kept out of it, and, per observer id, the value observed. For tests and the benchmark.
+struct instrumented {
+  uint8_t *bytes;
+  size_t size;
+  struct engine_initializer *initializers;
+  size_t n_initializers;
+  int *values;  // value id per observer id
+  size_t n_observers;
+};
+// observe == false gives the same model without observers (the plain run of the benchmark).
+enum status trace_instrument(struct instrumented *out, struct graph *g, bool observe,
+                             struct arena *a, struct diag *d);
+
+// Trace file: JSON with schema number, tool version, SHA-256 of model and samples; values by scope
+// and name. trace_read refuses a trace of another model (STATUS_POLICY) and ignores nothing
+// silently.
+enum status trace_write(const struct trace *t, const struct graph *g, const char *path,
+                        struct diag *d);
+enum status trace_read(struct trace *t, const struct graph *g, const char *path, struct arena *a,
+                       struct diag *d);
+
+#endif

@@ -1,0 +1,56 @@
+// Verify: runs the emitted model, its narrow types carried as fp32 with a Round after every value
+// that is stored narrow, beside the source model in one session, compares value by value on
+// held-out samples, and gives each claim its verdict.
+#ifndef VERIFY_H
+#define VERIFY_H
+
+#include "engine.h"
+#include "plan.h"
+
+struct verdict_claim {
+  const struct claim *claim;
+  const char *output;  // name
+  double measured;
+  bool holds;
+  const char *sample;  // the worst sample's label
+};
+
+struct verdict {
+  struct verdict_claim *claims;
+  int n_claims;
+  bool holds;              // all of them
+  struct compare *values;  // by value id of the source graph; runs == 0: not compared
+  int n_values;
+  // First (in topological order) value that is not finite in the narrow model though it is in the
+  // source; the value with the largest error that its own node introduced; ids or -1.
+  int first_nonfinite;
+  const char *first_nonfinite_sample;
+  int worst_local;
+  double worst_local_error;  // relative L2 beyond that of its inputs
+  size_t samples;
+  bool held_out;  // false: no sample was left, the calibration samples were used again
+  double seconds;
+  char loads[4][160];  // per optimisation level: "" loaded, else the engine's message
+  bool load_checked;   // the emitted model's types have kernels here
+};
+
+struct verify_options {
+  int threads;
+  bool progress;
+  const size_t *steps;  // indices of the samples to use
+  size_t n_steps;
+  bool held_out;
+};
+
+// `source` and `emitted` are indexes of both models. The emitted model keeps the names of the
+// source's values, by which they are paired. Errors: STATUS_DATA, STATUS_ENGINE, STATUS_MODEL; a
+// claim that does not hold is no error here.
+enum status verify_run(struct verdict *v, struct graph *source, struct graph *emitted,
+                       const struct plan *p, struct engine *engine, struct samples *samples,
+                       const struct verify_options *options, struct arena *a, struct diag *d);
+
+// Loads the emitted file at every optimisation level and notes in v which failed and how.
+enum status verify_loads(struct verdict *v, struct engine *engine, const char *path,
+                         const struct plan *p, struct diag *d);
+
+#endif
