@@ -32,7 +32,8 @@ ELEMENTS = {
 }
 SHORT = list(ELEMENTS.values())
 
-# domain, op, first version that the rule holds for, rule. HEADER explains the rules.
+# domain, op, first version that the rule holds for, rule. HEADER explains the rules. Where ONNX
+# Runtime infers another type than its documentation says (MatMulInteger16), the rule follows it.
 RULES = """
 ai.onnx Bernoulli 15 0=dtype:@0
 ai.onnx BitCast 26 0=to
@@ -85,18 +86,19 @@ ai.onnx.preview.training Adam 1 *=@2+
 ai.onnx.preview.training Gradient 1 *=@0+
 ai.onnx.preview.training Momentum 1 *=@2+
 com.microsoft BeamSearch 1 1=@5:@6:f;2=@5:@6:f
-com.microsoft DecoderMaskedMultiHeadAttention 1 3=@0
+com.microsoft DecoderMaskedMultiHeadAttention 1 3=declared:@0
 com.microsoft DequantizeBFP 1 0=dtype:f
 com.microsoft DequantizeWithOrder 1 0=to
-com.microsoft DynamicSparseAttention 1 0=output_bf16=1?bf16:@0;1=@3:@0;2=@4:@0
-com.microsoft EPContext 1 *=unknown
+com.microsoft DynamicSparseAttention 1 0=output_bf16=1?bf16:@5:@6:@11:@12:@14:@15:@16:@0;\
+1=@3:@0;2=@4:@0
+com.microsoft EPContext 1 *=declared
 com.microsoft GatherPacked 1 0=output_dtype:bf16
 com.microsoft GemmFloat8 1 0=dtype:f
 com.microsoft GridSample 1 0=@0
 com.microsoft GroupQueryAttention 1 1=@3:@0;2=@4:@0
 com.microsoft LinearAttention 1 1=@3:@0
-com.microsoft MatMulInteger16 1 0=@0=i16?i32:@1=i16?i32:u32
-com.microsoft MultiHeadAttention 1 3=@0
+com.microsoft MatMulInteger16 1 0=i32
+com.microsoft MultiHeadAttention 1 3=declared:@0
 com.microsoft MurmurHash3 1 0=positive=0?i32:u32
 com.microsoft QGemm 1 0=@8:f
 com.microsoft QuantizeLinear 1 0=@2:u8
@@ -117,29 +119,24 @@ HEADER = """\
 #   f16 bf16 f d are the floats of 16, 16, 32 and 64 bits, fN... the smaller ones, i u the integers,
 #   b bool, s string, c64 c128 complex.
 # inputs, outputs: NAME:VARIABLE or NAME:=TYPE,TYPE; `?` after the name is optional, `*` variadic.
-# typeattr: RULE;RULE... for exactly the outputs whose variable has several types and no input that
-#   must be present fixes it. RULE is INDEX=CHOICE:CHOICE..., `*` for all outputs. The first choice
-#   that applies is the type:
-#     TYPE           that type
-#     @N             input N's type, if it is present; @N+ is input N+j for output j
-#     ATTR           if the attribute is present and not 0: the type an INT gives by number or a
-#                    STRING by name (as in DataType), or the type of a TENSOR, SPARSE_TENSOR or
-#                    TYPE_PROTO
-#     ATTR?TYPE      if the attribute is present and no empty list
-#     ATTR=VALUE?TYPE, @N=TYPE?TYPE   if the attribute or the input's type is that
-#     graph(ATTR)    output j of that subgraph for output j; graph(ATTR+1) is its output j+1
-#     seq(..) opt(..)   a sequence or optional of what is inside, if that applies
-#     elem(@N)       what input N's sequence or map holds; unopt(@N) is what its optional holds, or
-#                    its own type where it is no optional
-#     unknown        only the graph's value_info tells
+# typeattr: RULE;RULE... for exactly the outputs whose variable has several types and is not that of
+#   an input that must be present. RULE is INDEX=CHOICE:CHOICE..., INDEX `*` for all outputs. The
+#   first choice that applies gives the type:
+#     TYPE            that type
+#     @N              input N's type, if it is present; @N+ is input N+j for output j
+#     ATTR            if the attribute is present and not 0: the type that an INT gives by number or
+#                     a STRING by name (as in DataType), or that a TENSOR, SPARSE_TENSOR or
+#                     TYPE_PROTO has
+#     ATTR?TYPE       if the attribute is present and is no empty list
+#     ATTR=VALUE?TYPE if the attribute is that; @N=TYPE?TYPE if input N's type is that
+#     graph(ATTR)     output j of that subgraph for output j; graph(ATTR+1) is its output j+1
+#     elem(@N)        what input N's sequence or map holds
+#     unopt(@N)       what input N's optional holds; the input's own type where it is no optional
+#     seq(..) opt(..) a sequence or optional of what the choice inside gives, if that applies
+#     declared        what the graph states for the value (value_info, outputs), if it does
 """
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*$")
-ATTRIBUTE = r"[a-z][a-z0-9_]*"
-CHOICE = re.compile(
-    rf"@\d+\+?$|{ATTRIBUTE}$|{ATTRIBUTE}(=\w+)?\?.+$|@\d+=\w+\?.+$"
-    rf"|graph\({ATTRIBUTE}(\+1)?\)$|(elem|unopt)\(@\d+\)$|(seq|opt)\(.+\)$"
-)
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
 def split(text, separator=","):
@@ -178,6 +175,11 @@ def short_types(types):
     return ",".join(sorted({short_type(t) for t in types}, key=order))
 
 
+def is_type(text):
+    m = re.fullmatch(r"(?:seq|opt|map|sparse)\((.*)\)", text)
+    return all(map(is_type, split(m[1]))) if m else text in SHORT
+
+
 class Formal:
     """An input or output; the two packages spell the attributes differently."""
 
@@ -189,7 +191,7 @@ class Formal:
         option = str(parameter.option).rsplit(".", 1)[-1]
         self.mark = {"Single": "", "Optional": "?", "Variadic": "*"}[option]
         self.fixed = None if self.variable in variables else short_types(parameter.types)
-        assert NAME.match(self.name), self.name
+        assert NAME.fullmatch(self.name), self.name
         assert self.fixed != "", self.name
 
     def __str__(self):
@@ -234,33 +236,38 @@ class Operator:
         return found
 
     def check_rule(self):
-        """Names and indices of the rule exist, and its default is the one the schema declares."""
         for rule in split(self.rule, ";"):
-            index, _, choices = rule.partition("=")
-            choices = split(choices, ":")
+            choices = split(rule.partition("=")[2], ":")
             for choice in choices:
-                inside = re.sub(r"^(seq|opt)\((.*)\)$", r"\2", choice)
-                where = f"{self.key()}: {choice}"
-                for n in re.findall(r"@(\d+)", choice):
-                    assert int(n) < len(self.inputs), where
-                if all(w in SHORT or w in ("seq", "map") for w in re.findall(r"\w+", choice)):
-                    continue
-                if choice == "unknown":
-                    continue
-                assert CHOICE.match(choice), where
-                attribute = re.match(rf"(?:graph\()?({ATTRIBUTE})", inside)
-                if attribute and not inside.startswith(("elem(", "unopt(")):
-                    name = attribute.group(1)
-                    assert name in self.attributes and name not in SHORT, where
-                    default = getattr(self.attributes[name], "default_value", None)
-                    if inside == name and default is not None and default.i:
-                        element = onnx.TensorProto.DataType.Name(default.i).lower()
-                        assert choices[-1] == ELEMENTS[element], where
+                self.check_choice(choice, choices[-1])
+
+    def check_choice(self, choice, default):
+        """What a choice names exists, and the default is the one the schema declares, if any."""
+        where = f"{self.key()}: {choice}"
+        if is_type(choice) or choice == "declared":
+            return
+        if m := re.fullmatch(r"(?:seq|opt)\((.*)\)", choice):
+            self.check_choice(m[1], default)
+        elif m := re.fullmatch(r"(?:elem|unopt)\(@(\d+)\)|@(\d+)(?:\+|=(\w+)\?(.+))?", choice):
+            assert int(m[1] or m[2]) < len(self.inputs), where
+            assert not m[3] or is_type(m[3]) and is_type(m[4]), where
+        elif m := re.fullmatch(r"graph\(([a-z]\w*)(?:\+1)?\)", choice):
+            assert self.attribute_type(m[1]) == "GRAPH", where
+        elif m := re.fullmatch(r"([a-z]\w*)(?:=\w+)?\?(.+)", choice):
+            assert self.attribute_type(m[1]) and is_type(m[2]), where
+        else:
+            kinds = "INT", "STRING", "TENSOR", "SPARSE_TENSOR", "TYPE_PROTO"
+            assert self.attribute_type(choice) in kinds, where
+            declared = getattr(self.attributes[choice], "default_value", None)
+            if declared is not None and declared.i:
+                name = onnx.TensorProto.DataType.Name(declared.i).lower()
+                assert default == ELEMENTS[name], where
+
+    def attribute_type(self, name):
+        return str(self.attributes[name].type).rsplit(".", 1)[-1]
 
     def line(self):
         variables = ";".join(f"{k}={v}" for k, v in self.variables.items())
-        used = {f.variable for f in self.inputs + self.outputs}
-        assert used >= set(self.variables) or self.flags.startswith("d") or True
         return "\t".join(
             column or "-"
             for column in (

@@ -43,7 +43,7 @@ void compare_labels(struct compare *c, const float *reference, const float *narr
 void compare_end_run(struct compare *c, const struct compare_piece *total, int64_t step);
 
 double compare_relative_l2(const struct compare *c);  // ||n-r|| / ||r||; inf if newly non-finite
-double compare_cosine(const struct compare *c);       // 1 if both are zero
+double compare_cosine(const struct compare *c);       // 1 if both are zero, 0 if newly non-finite
 double compare_sqnr_db(const struct compare *c);      // inf if exact, -inf if newly non-finite
 double compare_top1(const struct compare *c);         // share of rows that agree; 1 without rows
 

@@ -2,14 +2,34 @@
 // and a Round follows every value that is stored narrow, so that an engine without kernels for
 // these types computes what one with fp32 accumulation and these types would. Used by trace (for
 // models that hold narrow types already) and by verify.
+//
+// Not emulated: what an operator does inside. Its arithmetic is fp32 and only its results are
+// rounded, as on accelerators whose matrix units accumulate in fp32.
 #ifndef EMULATE_H
 #define EMULATE_H
 
+#include "format.h"
 #include "graph.h"
+#include "samples.h"
 
-// Changes m in place (build the graph's index again afterwards). A model without narrow types is
-// left as it is. Errors: STATUS_MODEL for what cannot be carried (names the node).
+// True if some tensor of the model is float16 or bfloat16.
+bool emulate_needed(const struct graph *g);
+
+// Changes m in place; build the graph's index again afterwards. A model without narrow types is
+// left as it is. Names stay: a value keeps its name for what it holds after rounding. Errors:
+// STATUS_MODEL for what cannot be carried (a BitCast of a narrow tensor), naming the node.
 enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct arena *a,
                           struct diag *d);
+
+// A node of domain "narrowcast" that rounds `input` to `format` and gives `output`, in the arena.
+Onnx__NodeProto *emulate_new_round(struct arena *a, const char *input, const char *output,
+                                   enum format_id format, bool ftz);
+
+// Makes the float16 and bfloat16 arrays of the sample float, in the sample's arena.
+void emulate_sample(struct sample *s);
+
+// Adds `domain` at `version` to a list of imports if it is not there.
+void emulate_import(struct arena *a, Onnx__OperatorSetIdProto ***imports, size_t *count,
+                    const char *domain, int64_t version);
 
 #endif

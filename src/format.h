@@ -30,10 +30,9 @@ enum format_id {
 // What becomes of a magnitude that rounds beyond the largest finite value (ONNX Cast, opset 24):
 // only the 8-bit formats listen to `saturate`.
 enum format_saturation {
-  SATURATE_NEVER,     // always infinity
-  SATURATE_ON_ASKED,  // the largest finite value if asked for, else infinity, or NaN where there is
-                      // none
-  SATURATE_ALWAYS     // always the largest finite value
+  FORMAT_NEVER_SATURATES,     // infinity
+  FORMAT_SATURATES_IF_ASKED,  // the largest finite value, or not asked, infinity or else NaN
+  FORMAT_ALWAYS_SATURATES     // the largest finite value
 };
 
 struct format {
@@ -54,8 +53,7 @@ struct format {
   bool has_nan;
   bool one_zero;      // no -0; its code is the NaN ("fnuz")
   int onnx_type;      // TensorProto.DataType, 0 where ONNX has none
-  uint32_t max_code;  // codes of magnitudes, without the sign bit; all 0 in fp64, whose codes
-                      // exceed 32 bits
+  uint32_t max_code;  // of `max`; these codes are without the sign bit, and all 0 in fp64
   uint32_t inf_code;  // 0 without infinities
   uint32_t nan_code;  // the quiet NaN; in a one_zero format the sign bit alone; 0 without NaN
   enum format_saturation saturation;
@@ -79,8 +77,8 @@ uint64_t format_bytes(const struct format *f, uint64_t n);
 // growing beyond F's range. ulp_F(0) is the smallest subnormal; NaN for a NaN or infinite x.
 double format_ulp(const struct format *f, double x);
 
-// The lower cliff: a double (or float) x rounds to zero in F exactly when |x| <= format_cliff(F,
-// ftz). Without ftz that is half the smallest subnormal, a tie that goes to zero, the even
+// The lower cliff: a double (or float) x rounds to zero in F exactly when |x| <= cliff.
+// Without ftz that is half the smallest subnormal, a tie that goes to zero, the even
 // neighbour. With ftz (results below tiny become zero, after rounding) the midpoint below tiny goes
 // up to tiny, so it is the last double under tiny - min_subnormal / 2. In fp64 no double is
 // rounded, so 0, and with ftz the last double under tiny.

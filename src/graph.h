@@ -34,11 +34,17 @@ struct value {
   struct use *uses;                // in every scope that sees the value, in id order
   int n_uses;
   bool is_output;  // of its own scope
+  // As the file declares it: for an input or formal there, else as an output of its scope, else in
+  // value_info (which may be wrong: nothing but a value of an unknown operator takes its type).
+  struct type declared;
+  Onnx__TensorProto *constant;  // made by graph_constant
 };
 
 struct node {
   Onnx__NodeProto *proto;
   int scope;
+  int index;   // among the nodes of its scope, in file order
+  bool named;  // has a name that no other node of its scope has
   const struct schema *schema;  // NULL: unknown operator, or a call of a local function
   int function;                 // scope id of the local function called, or -1
   int *inputs, *outputs;        // value ids; -1 for an empty (absent) one
@@ -55,8 +61,11 @@ struct scope {
   Onnx__FunctionProto *function;  // SCOPE_FUNCTION
   int parent;       // enclosing scope of a subgraph (names are looked up there), or -1
   int parent_node;  // node that holds the subgraph, or -1
-  // "" for main; "<parent>/<node label>.<attribute>" for a subgraph (the label is the node's name
-  // if it is unique in its scope, else "#<index>"); "fn:<domain>.<name>" for a function. Unique.
+  int root;         // the scope without a parent that this one is in: 0, or that of a function
+  // "" for main; "<parent>/<node label>.<attribute>" for a subgraph (without "/" in main; the label
+  // is the node's name if it is unique in its scope, else "#<index>"; "[k]" follows where the
+  // attribute is a list of graphs); "fn:<domain>.<name>" for a function, and ":<overload>" if it
+  // has one. Unique, and without "::". A path that would be very long is "#<scope id>".
   const char *path;
   int *nodes;  // in file order
   int n_nodes;
@@ -75,25 +84,32 @@ struct graph {
   struct value *values;
   int n_scopes, n_nodes, n_values;
   size_t capacity_scopes, capacity_nodes, capacity_values;
-  struct map names;  // (scope, name) -> value
+  struct map names;   // (scope, name) -> value
+  struct map opsets;  // (root scope, domain) -> version
+  struct map paths;   // (0, path) -> scope
 };
 
 // Builds the index and infers element types. Accepts nodes in any order. Errors (STATUS_MODEL, with
-// node and tensor): a name used but never defined, defined twice in a scope, a cycle, recursion of
-// functions, a domain without an opset_import, an element type that contradicts a declaration.
+// node and tensor): no ir_version, no opset_import; a name used but never defined, defined twice in
+// a scope, a cycle, recursion of functions, an unknown domain without an opset_import (for one that
+// the table knows, its newest version counts, as in ONNX Runtime), an element type that contradicts
+// a declaration or the operator's schema. A local function defined twice is an error unless both
+// definitions are the same, byte for byte. `m` needs no file: only proto, arena and path are used.
 enum status graph_build(struct graph *g, struct model *m, const struct schema_table *schemas,
                         struct arena *a, struct diag *d);
 
 // The value that `name` means in `scope` (looked up outwards), or -1.
 int graph_lookup(const struct graph *g, int scope, const char *name);
 
-// Opset version of `domain` in that scope ("" and "ai.onnx" are one); 0 if not imported.
+// Opset version of `domain` in that scope ("" and "ai.onnx" are one); 0 if neither imported nor, in
+// the main graph, used without an import.
 int graph_opset(const struct graph *g, int scope, const char *domain);
 
-// "name", or "scope path::name" outside the main graph; for messages.
+// "name", or "<scope path>::name" outside the main graph. Unique, and the same on every run. (A name
+// of the main graph that reads like one of another scope gets "::" in front.)
 const char *graph_value_label(const struct graph *g, int value);
-// The node's name if unique in its scope, else "#<index in its scope>(<op>)", with the scope's
-// path.
+// The node's name if unique in its scope, else "#<index in its scope>(<op>)"; "<scope path>::" in
+// front outside the main graph. Unique, and the same on every run.
 const char *graph_node_label(const struct graph *g, int node);
 
 // The attribute of that name, or NULL.

@@ -7,14 +7,18 @@
 #include "diag.h"
 
 #include <cjson/cJSON.h>
+#include <stdint.h>
 
-// Parses text (UTF-8, NUL-terminated). Duplicate keys in one object, trailing text, depth over 64:
-// an error of `status` with path and line. The result is malloc'ed: cJSON_Delete. The text must
-// stay for json_line.
+// Parses text (RFC 8259, UTF-8 with or without a byte order mark, NUL-terminated). Besides what the
+// grammar forbids, an error of `status` with path and line are: duplicate keys in one object, depth
+// over 64, over 2^25 values, \u0000 in a string, a number that no finite double is near. Strings
+// come out as json_string got them, byte for byte. The result is malloc'ed: cJSON_Delete. The text
+// must stay for json_line. Look members up with cJSON_GetObjectItemCaseSensitive.
 enum status json_parse(cJSON **out, const char *text, const char *path, enum status status,
                        struct diag *d);
 
-// Reads a whole file to the arena (limit: 1 GiB) and parses it; *text gets the text.
+// Reads a whole file to the arena (limit: 1 GiB) and parses it; *text gets the text. A file that
+// cannot be read is STATUS_IO.
 enum status json_read(cJSON **out, const char **text, const char *path, enum status status,
                       struct arena *a, struct diag *d);
 
@@ -22,16 +26,40 @@ enum status json_read(cJSON **out, const char **text, const char *path, enum sta
 // "class"}: found again in the text by a small scanner; 0 if there is no such member.
 int json_line(const char *text, const char *const *path, int depth);
 
-// A writer that streams: objects and arrays nested, 1 value a line unless `inline_` is on. Numbers
-// are written so that reading them back gives the same value, and the same bytes on every machine.
+// Where a reader is in the document, for its messages: the way down from the root.
+enum { JSON_DEPTH = 64 };
+struct json_path {
+  const char *keys[JSON_DEPTH];  // of a member of an object; NULL: element of an array
+  int indices[JSON_DEPTH];       // of an element of an array, from 0
+  int depth;
+};
+void json_push_key(struct json_path *p, const char *key);
+void json_push_index(struct json_path *p, int index);
+void json_pop(struct json_path *p);
+
+// Fails with "FILE:LINE" as the file and "rules[3].match.opp: MESSAGE" as the message.
+enum status json_fail(const char *text, const char *file, const struct json_path *p,
+                      enum status status, struct diag *d, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+// The number that json_number wrote: a number, or one of the strings "inf", "-inf", "nan". False
+// for anything else.
+bool json_to_number(const cJSON *item, double *out);
+
+// A writer that streams: objects and arrays nested, up to JSON_DEPTH, one value a line except in
+// inline containers, and a line break after the root. Numbers are written so that reading them back
+// gives the same value, and the same bytes on every machine (an integer over 2^53 is exact in the
+// file, but cJSON reads a double). Strings may be any bytes: the file is valid UTF-8 all the same,
+// since a byte that is not part of valid UTF-8 becomes \uefXX, a private-use character, which
+// json_parse turns back.
 struct json_writer {
   FILE *out;
   int depth;
-  int inline_depth;  // containers at this depth or deeper are written on one line
-  bool first[64];
+  int inline_depth;  // containers at this depth (the root's is 0) or deeper are on one line
+  bool first[JSON_DEPTH];
 };
-void json_object(struct json_writer *w,
-                 const char *key);  // key NULL inside an array or at the root
+// key is NULL inside an array and at the root.
+void json_object(struct json_writer *w, const char *key);
 void json_array(struct json_writer *w, const char *key);
 void json_end_object(struct json_writer *w);
 void json_end_array(struct json_writer *w);
@@ -39,6 +67,12 @@ void json_string(struct json_writer *w, const char *key, const char *value);
 void json_number(struct json_writer *w, const char *key, double value);  // inf, nan: as strings
 void json_integer(struct json_writer *w, const char *key, int64_t value);
 void json_bool(struct json_writer *w, const char *key, bool value);
+
+// Bytes of the UTF-8 character at `text`: 1 to 4, or 0 if it is not valid or the text ends there.
+int json_utf8_length(const char *text);
+
+// Turns the private-use characters of the writer back into the bytes they stand for, in place.
+void json_restore_bytes(char *text);
 
 // Nearest of the NULL-terminated `names` to `word` by edit distance, or NULL if none is near.
 const char *nearest_name(const char *word, const char *const *names);

@@ -10,12 +10,14 @@
 #include "diag.h"
 #include "onnx.pb-c.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // Limits on what a model file may hold before anything is allocated for it.
 struct model_limits {
-  uint32_t depth;         // nested messages, at most
+  uint32_t depth;         // nested messages, at most (1000 is the most that is granted)
   uint64_t messages;      // messages in all, at most
+  uint64_t fields;        // fields in all, at most
   uint64_t string_bytes;  // length of one name or string field, at most
 };
 extern const struct model_limits model_default_limits;
@@ -24,15 +26,18 @@ struct model {
   struct arena *arena;    // owns the message and the strings here; outlives the model
   const char *path;       // as given
   const char *directory;  // of path, "." if it has none; external data is looked for below it only
-  const uint8_t *bytes;   // the mapped file, read-only
+  const uint8_t *bytes;   // the file's bytes, read-only
   size_t size;
-  Onnx__ModelProto *proto;       // unpacked; raw_data points into `bytes`
-  char sha256[65];               // of the file's bytes, lower-case hex
-  struct model_file *externals;  // mapped external data files, oldest first
+  bool mapped;                  // by model_load; false: they are the caller's
+  Onnx__ModelProto *proto;      // unpacked; raw_data points into `bytes`
+  char sha256[65];              // of the file's bytes, lower-case hex
+  struct externals *externals;  // mapped external data files: external.h
 };
 
 // Maps, checks and unpacks `path`. `limits` may be NULL for the defaults. `arena` must outlive the
 // model. Errors: STATUS_IO (cannot be read), STATUS_MODEL (not a model; names what and where).
+// After an error there is nothing to close. Not seen as errors: what protobuf reads as an unknown
+// field (it is kept), a repeated single message (merged; at most 16 times).
 enum status model_load(struct model *m, struct arena *arena, const char *path,
                        const struct model_limits *limits, struct diag *d);
 
@@ -47,7 +52,10 @@ enum status model_from_bytes(struct model *m, struct arena *arena, const uint8_t
 // Writes m->proto to `path`: to a temporary file in the same folder, synced, then renamed, so that
 // an interruption leaves the old file or the new one. Tensors whose data is external get their
 // bytes written to "<file name of path>.data" in the same way (aligned to 4096 bytes, shared ranges
-// written once) and refer to it. Errors: STATUS_IO; nothing is left behind.
+// written once) and refer to it. m->proto is as before afterwards. `path` may be the file that the
+// model was read from. A tensor made by a pass may be marked EXTERNAL and hold raw_data at once (no
+// file can say so: model_load refuses that): these bytes then go to the data file too.
+// Errors: STATUS_IO; STATUS_MODEL over 2 GiB. Nothing is left behind.
 enum status model_save(struct model *m, const char *path, struct diag *d);
 
 // Copies the model file unchanged, byte for byte, and its external files beside it when `path` is
@@ -55,8 +63,11 @@ enum status model_save(struct model *m, const char *path, struct diag *d);
 enum status model_copy(struct model *m, const char *path, struct diag *d);
 
 // Bytes that a tensor's external_data entries name: checked location (relative, below the model's
-// folder, no symbolic link out of it, a regular file), offset and length inside the file. Maps each
-// file once. *data stays valid until model_close. Errors: STATUS_MODEL, STATUS_IO.
+// folder, no symbolic link out of it, a regular file, not the model itself), offset and length
+// inside the file. Without a length: as many bytes as the tensor needs, or up to the file's end if
+// that is unknown or nearer. Maps each file once. *data stays valid until model_close. `t` must say
+// EXTERNAL; if it holds raw_data (see model_save), those are the bytes. Links out of the folder are
+// refused though Hugging Face's cache makes them. Errors: STATUS_MODEL, STATUS_IO.
 enum status model_external(struct model *m, const Onnx__TensorProto *t, const uint8_t **data,
                            size_t *size, struct diag *d);
 
@@ -65,7 +76,8 @@ enum status model_pack(const Onnx__ModelProto *proto, struct arena *a, uint8_t *
                        size_t *size, struct diag *d);
 
 // Calls `visit` for every tensor of the model: initializers, sparse initializers (values, indices),
-// tensor attributes, of all graphs, subgraphs and functions, in file order. Stops at an error.
+// tensor attributes, of all graphs, subgraphs, functions and training steps, in the order in which
+// the message is written. Stops at an error. `visit` may change the tensor.
 enum status model_each_tensor(const Onnx__ModelProto *proto,
                               enum status (*visit)(void *context, Onnx__TensorProto *t),
                               void *context);

@@ -8,17 +8,22 @@
 #include "format.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum node_class { CLASS_NARROW, CLASS_FOLLOW, CLASS_PIN, CLASS_KEEP };
 const char *node_class_name(enum node_class c);
 
-// One rule of "rules": matches a node if every given criterion does. Lists hold globs (* and ?).
+// One rule of "rules": matches a node if every given criterion does. Lists hold globs (* and ?),
+// and are NULL-terminated; NULL: any.
 struct rule {
   const char *id;
-  const char **ops;      // "Conv", "com.microsoft:FastGelu"; NULL-terminated, NULL: any
-  const char **nodes;    // node names (labels as in the plan)
-  const char **tensors;  // names of any input or output
-  const char **scopes;   // scope paths; "" is the main graph
+  const char **ops;  // "Conv", "com.microsoft:FastGelu", sorted, without those that ...
+  int n_ops;         // ... are globs; these are in op_globs. Both NULL: any
+  const char **op_globs;
+  const char **nodes;        // node names (labels as in the plan)
+  const char **tensors;      // names of any input or output
+  const char **scopes;       // scope paths; "" is the main graph
+  uint64_t constant_inputs;  // bit k: input k must be a constant; 0: any
   enum node_class class;
   const char *why;  // a sentence for the plan and the report
 };
@@ -38,7 +43,8 @@ struct claim {
   const char *id;
   enum metric metric;
   double limit;          // max for errors; min for cosine, sqnr_db and top1
-  const char **outputs;  // globs; NULL: every float output
+  const char **outputs;  // globs, NULL-terminated; NULL: every float output
+  const char *why;       // a sentence, or NULL
 };
 
 enum constants_rule { CONSTANTS_KEEP_WIDE, CONSTANTS_SATURATE, CONSTANTS_INFINITY };
@@ -65,13 +71,16 @@ struct policy {
   double constant_max_zero_fraction, constant_max_subnormal_fraction;
   bool narrow_inputs, narrow_outputs;  // of the graph: keep or narrow
   bool keep_author_casts;
-  double cast_cost, narrow_gain;  // boundary clean-up, in units of one Cast
+  // Boundary clean-up, in one unit: what a Cast costs, and what a node of class narrow (follow)
+  // saves by running in a narrow format. File: "boundary": {"cast_cost", "narrow_gain",
+  // "follow_gain"}.
+  double cast_cost, narrow_gain, follow_gain;
   struct rule *rules;
   int n_rules;
   struct claim *claims;
   int n_claims;
-  const char *
-      *overrides;  // texts of --keep, --narrow, --format, --io, for the plan; NULL-terminated
+  // Texts of --keep, --narrow, --format, --io, for the plan, as given; NULL-terminated.
+  const char **overrides;
 };
 
 // Reads a policy: the name of a shipped one ("fp16"), or a path (contains '/' or '.'). Unknown key,
@@ -82,9 +91,11 @@ enum status policy_load(struct policy *p, const char *name_or_path, struct arena
 enum status policy_parse(struct policy *p, const char *text, const char *path, struct arena *a,
                          struct diag *d);
 
-// Overrides of one run, recorded in p->overrides. policy_override_class puts a rule in front
-// (--keep GLOB, --narrow GLOB match node labels and tensor names); policy_override_format replaces
-// the ladder by {format, fp32}; policy_override_io sets both ends.
+// Overrides of one run, recorded in p->overrides; a wrong argument is STATUS_USAGE.
+// policy_override_class puts rules in front: --keep GLOB and --narrow GLOB match nodes by label or
+// by the name of a tensor that they read or write, and where two overrides match, the later one
+// wins. policy_override_format replaces the ladder by {format, fp32}; policy_override_io sets both
+// ends.
 enum status policy_override_class(struct policy *p, enum node_class c, const char *glob,
                                   struct arena *a, struct diag *d);
 enum status policy_override_format(struct policy *p, const char *format, struct arena *a,
@@ -97,8 +108,10 @@ struct rule_subject {
   const char *domain, *op, *node, *scope;
   const char *const *tensors;
   int n_tensors;
+  uint64_t constant_inputs;  // bit k: input k is a constant (graph_constant); k under 64
 };
 // The first rule that matches, or NULL (then the class is keep: an unknown operator stays wide).
+// domain may be NULL; "" and "ai.onnx" are one.
 const struct rule *policy_match(const struct policy *p, const struct rule_subject *subject);
 
 // Names of the shipped policies, NULL-terminated.
@@ -106,7 +119,7 @@ const char *const *policy_names(void);
 // The text of a shipped policy, or NULL.
 const char *policy_text(const char *name);
 
-// Glob match with * and ?; the pattern must match the whole text.
+// Glob match with * (any text) and ? (one UTF-8 character); the pattern must match the whole text.
 bool glob_match(const char *pattern, const char *text);
 
 #endif

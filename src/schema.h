@@ -16,20 +16,22 @@ enum type_kind {
   TYPE_SEQUENCE,
   TYPE_OPTIONAL,
   TYPE_OPTIONAL_SEQUENCE,
-  TYPE_MAP,
-  TYPE_SPARSE
+  TYPE_MAP,  // elem_type is that of the values; keys are not told apart
+  TYPE_SPARSE,
+  TYPE_SEQUENCE_MAP,  // a sequence of maps
+  TYPE_KINDS
 };
 struct type {
   enum type_kind kind;
   int elem_type;  // Onnx__TensorProto__DataType; 0 if not known
 };
 
-// The set of types that a type variable may take.
+// The set of types that a type variable may take: per kind, bit k stands for element type k.
 struct type_set {
-  uint64_t tensors;    // bit k: tensor of element type k
+  uint64_t tensors;
   uint64_t sequences;  // likewise for the containers
-  uint64_t optionals;
-  uint64_t others;  // maps and sparse tensors
+  uint64_t optionals, optional_sequences;
+  uint64_t maps, sequence_maps, sparse_tensors;
 };
 
 // One formal input or output.
@@ -46,12 +48,35 @@ struct type_var {
   struct type_set allowed;
 };
 
-// How an output's type follows from an attribute where no input fixes it.
+// An attribute that sets an output's element type, as Cast's `to` or ConstantOfShape's `value`.
 struct type_attribute {
   int output;             // index
   const char *attribute;  // its name: an int (element type) or a tensor (its type counts)
   int default_type;       // element type without the attribute; 0: that of input `default_input`
   int default_input;      // or -1
+};
+
+// How an output's type follows where no input that must be present fixes it. The choices of a
+// schema stand in order; for each output the first that applies gives the type (see the head of
+// operators.tsv).
+enum choice_kind {
+  CHOICE_TYPE,          // `type`
+  CHOICE_INPUT,         // the type of input `input`, if it is present
+  CHOICE_ATTRIBUTE,     // the type that `attribute` holds, if it is present and not 0
+  CHOICE_IF_ATTRIBUTE,  // `type`, if `attribute` is present and not empty, and is `value` if given
+  CHOICE_IF_INPUT,      // `type`, if input `input` is of type `test`
+  CHOICE_GRAPH,         // the type of output `input` of the graph in `attribute`
+  CHOICE_UNKNOWN
+};
+enum choice_wrap { WRAP_NONE, WRAP_SEQUENCE, WRAP_OPTIONAL, WRAP_ELEMENT, WRAP_UNOPTIONAL };
+struct type_choice {
+  enum choice_kind kind;
+  enum choice_wrap wrap;  // what to make of the type found
+  int output;             // index; -1: every output
+  int input;
+  bool per_output;  // `input` + the output's index counts
+  const char *attribute, *value;
+  struct type type, test;
 };
 
 struct schema {
@@ -65,6 +90,8 @@ struct schema {
   int n_inputs, n_outputs;
   struct type_attribute *type_attributes;
   int n_type_attributes;
+  struct type_choice *choices;
+  int n_choices;
 };
 
 struct schema_table {
@@ -86,11 +113,17 @@ const struct schema *schema_find(const struct schema_table *t, const char *domai
 const struct schema *schema_first_allowing(const struct schema_table *t, const char *domain,
                                            const char *op, int from, int elem_type);
 
+// The newest version that the table knows of any operator of the domain; 0: it knows none.
+int schema_newest(const struct schema_table *t, const char *domain);
+
 // Formal of the k-th actual input (output); variadic repeats the last; NULL if there is none.
 const struct formal *schema_input(const struct schema *s, int k);
 const struct formal *schema_output(const struct schema *s, int k);
 
 // True if variable `var` of s may be a tensor of elem_type.
 bool schema_allows(const struct schema *s, int var, int elem_type);
+
+// True if t is in the set. A type of unknown kind is in no set.
+bool type_in_set(const struct type_set *set, struct type t);
 
 #endif

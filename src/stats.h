@@ -27,6 +27,9 @@ struct stats_side {
 struct stats_window {
   float absmax, absmin;  // of the window's steps; 0 if nothing finite and non-zero was seen
   uint64_t nonfinite;
+  // The same by sign, from which the windows of derived values follow.
+  float positive_max, positive_min, negative_max, negative_min;
+  uint64_t positive_infinities, negative_infinities;
 };
 
 struct stats {
@@ -53,16 +56,25 @@ struct stats_piece {
 // Adds x[0..n) to the piece: counts and extremes over every element, sums and histograms over every
 // `stride`-th (1: all), starting at element `phase` (< stride).
 void stats_observe(struct stats_piece *p, const float *x, size_t n, size_t stride, size_t phase);
+void stats_add_piece(struct stats_piece *into, const struct stats_piece *p);
 void stats_merge_piece(struct stats *s, const struct stats_piece *p);
 
+// The stride for a tensor of n elements of which about `sample` (0: all) are wanted: the smallest
+// one that takes no more than `sample` and has no factor in common with n, so that the sample does
+// not fall on the same place of every row or channel.
+size_t stats_stride(size_t n, size_t sample);
+
 // Ends a run of the value in `window` (index) and `step`; call once per production, after the
-// merges. `absmax` etc. are taken from `total`, the sum of this run's pieces.
+// merges. The window's values and the first non-finite step are taken from `total`, the sum of this
+// run's pieces.
 void stats_end_run(struct stats *s, const struct stats_piece *total, size_t window, int64_t step);
 
 // Adds `other` (of the same value, or of another instance of it) to s, window by window.
 void stats_merge(struct stats *s, const struct stats *other);
 
-// Statistics of a value derived from its source's: see stats_derive_kind.
+// Statistics of a value derived from its source's, as if observed itself. Overwrites `out`, which
+// then owns its windows. Relu: the first non-finite step is the source's as long as a NaN or +inf
+// is left.
 enum stats_derivation { STATS_SAME, STATS_RELU, STATS_NEGATE, STATS_ABS };
 void stats_derive(struct stats *out, const struct stats *in, enum stats_derivation how);
 
@@ -78,7 +90,8 @@ struct stats_fit {
   double subnormal_fraction;  // become subnormal (not zero)
   double overflow_fraction;
   double sqnr_db;  // expected signal to quantisation noise: uniform error ulp^2/12 per binade, the
-                   // fixed step below tiny, the value itself below the cliff; inf if exact
+                   // fixed step below tiny, the value itself below the cliff; inf if exact.
+                   // Elements that overflow count as saturated: see `overflows` first
 };
 struct stats_fit stats_fit(const struct stats *s, enum format_id f, int scale_log2, double margin,
                            bool ftz);

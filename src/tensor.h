@@ -28,19 +28,24 @@ const char *tensor_type_name(int elem_type);
 // True for float16, bfloat16, float and double.
 bool tensor_is_float(int elem_type);
 
-// Reads t. Typed fields are copied to the arena, raw and external data are referred to. Checks that
-// dims are not negative, that their product does not overflow and that the data has just that size.
-// Both raw_data and a typed field set: STATUS_MODEL, naming the tensor (readers disagree about
-// which one counts).
+// Elements (1 for rank 0) and bytes that t's dims and type ask for; bytes is 0 for strings. False
+// if a dim is negative, a product overflows or the type is unknown. Looks at no data.
+bool tensor_extent(const Onnx__TensorProto *t, uint64_t *count, uint64_t *bytes);
+
+// Reads t. Raw and external data, and typed fields whose entries are elements, are referred to;
+// other typed fields are copied to the arena. Checks that dims are not negative, that their product
+// does not overflow and that the data has just that size. Data in two fields (raw_data and a typed
+// one, say): STATUS_MODEL, naming the tensor (readers disagree about which one counts).
 enum status tensor_read(struct model *m, const Onnx__TensorProto *t, struct arena *a,
                         struct tensor *out, struct diag *d);
 
-// Elements as float, for float, float16, bfloat16, double (rounded to nearest) and all integer and
-// bool types. out has t->count elements. False if the type has no float value (string, complex,
-// ...).
+// Elements as float, for all float types but float6, for all integer types and bool. Exact, or
+// rounded to nearest (double, integers of more than 24 bits). out has t->count elements. False if
+// the type has no float value here (string, complex, float6).
 bool tensor_to_float(const struct tensor *t, float *out);
 
-// A TensorProto in the arena with raw_data referring to `data` (not copied; `size` bytes).
+// A TensorProto in the arena with raw_data referring to `data` (not copied; `size` bytes); name and
+// dims are copied. name may be NULL: none.
 Onnx__TensorProto *tensor_new(struct arena *a, const char *name, int elem_type, size_t rank,
                               const int64_t *dims, const uint8_t *data, size_t size);
 

@@ -36,16 +36,23 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
                       struct diag *d);
 void trace_free(struct trace *t);
 
-// The model that trace_run runs: g's model with observers, as bytes in the arena, the initializers
-// kept out of it, and, per observer id, the value observed. For tests and the benchmark.
+// The model that trace_run runs: g's model with an Observe behind every float value whose
+// statistics do not follow from another's, as bytes in the arena, and the large initializers kept
+// out of it.
 struct instrumented {
   uint8_t *bytes;
   size_t size;
   struct engine_initializer *initializers;
   size_t n_initializers;
-  int *values;  // value id per observer id
+  int *values;  // the values observed; the `id` of an observer is its value's
   size_t n_observers;
+  signed char *derived;  // by value id: enum stats_derivation, or -1 if it is not derived. The
+                         // source is input 0 of its producer; all inputs, where that is a Concat
 };
+// True if the value is a float tensor that a trace measures: not a constant, which the planner
+// counts exactly.
+bool trace_measures(struct graph *g, int value);
+
 // observe == false gives the same model without observers (the plain run of the benchmark).
 enum status trace_instrument(struct instrumented *out, struct graph *g, bool observe,
                              struct arena *a, struct diag *d);

@@ -30,8 +30,10 @@ struct verdict {
   size_t samples;
   bool held_out;  // false: no sample was left, the calibration samples were used again
   double seconds;
-  char loads[4][160];  // per optimisation level: "" loaded, else the engine's message
-  bool load_checked;   // the emitted model's types have kernels here
+  // Per optimisation level: "" if the emitted model loads, else the engine's message.
+  char loads[4][160];
+  bool loads_everywhere;
+  bool has_kernels;  // false: it holds bfloat16, for which the engine's CPU kernels are missing
 };
 
 struct verify_options {
@@ -49,8 +51,8 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
                        const struct plan *p, struct engine *engine, struct samples *samples,
                        const struct verify_options *options, struct arena *a, struct diag *d);
 
-// Loads the emitted file at every optimisation level and notes in v which failed and how.
-enum status verify_loads(struct verdict *v, struct engine *engine, const char *path,
-                         const struct plan *p, struct diag *d);
+// Loads the emitted model at every optimisation level and notes in v->loads what the engine said.
+enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
+                         struct arena *a, struct diag *d);
 
 #endif

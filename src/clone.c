@@ -1,0 +1,120 @@
+// Copies of messages by their descriptors, and packing for a session. See clone.h.
+#include "clone.h"
+
+#include "tensor.h"
+
+#include <string.h>
+
+enum { KEEP_OUT_BYTES = 1024 };  // smaller initializers are not worth an entry of their own
+
+static void *place(void *message, unsigned offset) {
+  return (uint8_t *)message + offset;
+}
+
+// The depth of messages is limited by the limits that the model was loaded with.
+static ProtobufCMessage *clone_message(const ProtobufCMessage *from, struct arena *a) {
+  const ProtobufCMessageDescriptor *type = from->descriptor;
+  ProtobufCMessage *to = arena_alloc(a, type->sizeof_message);
+  memcpy(to, from, type->sizeof_message);
+  for (unsigned f = 0; f < type->n_fields; f++) {
+    const ProtobufCFieldDescriptor *field = &type->fields[f];
+    bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
+    if (field->label != PROTOBUF_C_LABEL_REPEATED) {
+      ProtobufCMessage **child = place(to, field->offset);
+      if (is_message && *child)
+        *child = clone_message(*child, a);
+      continue;
+    }
+    size_t count = *(size_t *)place(to, field->quantifier_offset);
+    if (count == 0 || !(is_message || field->type == PROTOBUF_C_TYPE_STRING))
+      continue;
+    void ***list = place(to, field->offset);
+    void **copy = arena_array(a, count, sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+      copy[i] = is_message ? clone_message((*list)[i], a) : (*list)[i];
+    *list = copy;
+  }
+  return to;
+}
+
+struct model clone_model(const struct model *m, struct arena *a) {
+  struct model copy = *m;
+  copy.arena = a;
+  copy.proto = (Onnx__ModelProto *)clone_message(&m->proto->base, a);
+  return copy;
+}
+
+static bool is_external(const Onnx__TensorProto *t) {
+  return t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+}
+
+struct inlining {
+  struct model *model;
+  struct arena *arena;
+  struct diag *diag;
+};
+
+// Data of an external tensor becomes raw data (by reference to the mapped file).
+static enum status inline_external(void *context, Onnx__TensorProto *t) {
+  struct inlining *in = context;
+  if (!is_external(t))
+    return STATUS_OK;
+  struct tensor view;
+  TRY(tensor_read(in->model, t, in->arena, &view, in->diag));
+  t->has_data_location = 0;
+  t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__DEFAULT;
+  t->n_external_data = 0;
+  t->has_raw_data = 1;
+  t->raw_data = (ProtobufCBinaryData){view.size, (uint8_t *)view.data};
+  return STATUS_OK;
+}
+
+static Onnx__StringStringEntryProto *entry(struct arena *a, const char *key, const char *value) {
+  Onnx__StringStringEntryProto *e = arena_alloc(a, sizeof *e);
+  onnx__string_string_entry_proto__init(e);
+  e->key = arena_strdup(a, key);
+  e->value = arena_strdup(a, value);
+  return e;
+}
+
+// Takes the data out of an initializer: the message says that it is external, in no real file.
+static void keep_out(struct packed_model *out, Onnx__TensorProto *t, const struct tensor *view,
+                     struct arena *a) {
+  size_t alignment = tensor_element_bits(t->data_type) / 8;
+  const void *data = view->data;
+  if (alignment > 1 && (uintptr_t)data % alignment != 0)
+    data = memcpy(arena_alloc(a, view->size), view->data, view->size);
+  out->initializers[out->n_initializers++] =
+      (struct engine_initializer){t->name, t->data_type, t->n_dims, t->dims, data, view->size};
+  Onnx__TensorProto empty = ONNX__TENSOR_PROTO__INIT;
+  empty.name = t->name;
+  empty.has_data_type = 1;
+  empty.data_type = t->data_type;
+  empty.n_dims = t->n_dims;
+  empty.dims = t->dims;
+  empty.has_data_location = 1;
+  empty.data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+  empty.n_external_data = 3;
+  empty.external_data = arena_array(a, 3, sizeof *empty.external_data);
+  empty.external_data[0] = entry(a, "location", "in-memory");
+  empty.external_data[1] = entry(a, "offset", "0");
+  empty.external_data[2] = entry(a, "length", arena_printf(a, "%zu", view->size));
+  *t = empty;
+}
+
+enum status clone_pack(struct packed_model *out, struct model *m, struct arena *a, struct diag *d) {
+  struct inlining in = {.model = m, .arena = a, .diag = d};
+  TRY(model_each_tensor(m->proto, inline_external, &in));
+  Onnx__GraphProto *graph = m->proto->graph;
+  *out = (struct packed_model){.initializers =
+                                   arena_array(a, graph->n_initializer, sizeof *out->initializers)};
+  for (size_t i = 0; i < graph->n_initializer; i++) {
+    Onnx__TensorProto *t = graph->initializer[i];
+    if (t->raw_data.len < KEEP_OUT_BYTES || tensor_element_bits(t->data_type) < 8)
+      continue;
+    struct tensor view;
+    TRY(tensor_read(m, t, a, &view, d));
+    keep_out(out, t, &view, a);
+  }
+  return model_pack(m->proto, a, &out->bytes, &out->size, d);
+}

@@ -1,0 +1,271 @@
+// Rewrites a model so that narrow floats travel as fp32 with a Round at each place where the
+// original stores a narrow value. See emulate.h.
+#include "emulate.h"
+
+#include "round.h"
+#include "tensor.h"
+
+#include <string.h>
+
+enum {
+  FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,
+  FLOAT16 = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16,
+  BFLOAT16 = ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16,
+};
+
+static bool is_narrow(int elem_type) {
+  return elem_type == FLOAT16 || elem_type == BFLOAT16;
+}
+
+bool emulate_needed(const struct graph *g) {
+  for (int v = 0; v < g->n_values; v++)
+    if (is_narrow(g->values[v].type.elem_type))
+      return true;
+  return false;
+}
+
+void emulate_import(struct arena *a, Onnx__OperatorSetIdProto ***imports, size_t *count,
+                    const char *domain, int64_t version) {
+  for (size_t i = 0; i < *count; i++)
+    if ((*imports)[i]->domain && strcmp((*imports)[i]->domain, domain) == 0)
+      return;
+  Onnx__OperatorSetIdProto *import = arena_alloc(a, sizeof *import);
+  onnx__operator_set_id_proto__init(import);
+  import->domain = arena_strdup(a, domain);
+  import->has_version = 1;
+  import->version = version;
+  Onnx__OperatorSetIdProto **list = arena_array(a, *count + 1, sizeof *list);
+  if (*count)
+    memcpy(list, *imports, *count * sizeof *list);
+  list[(*count)++] = import;
+  *imports = list;
+}
+
+static Onnx__AttributeProto *int_attribute(struct arena *a, const char *name, int64_t value) {
+  Onnx__AttributeProto *attribute = arena_alloc(a, sizeof *attribute);
+  onnx__attribute_proto__init(attribute);
+  attribute->name = arena_strdup(a, name);
+  attribute->has_type = 1;
+  attribute->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+  attribute->has_i = 1;
+  attribute->i = value;
+  return attribute;
+}
+
+static Onnx__AttributeProto *string_attribute(struct arena *a, const char *name,
+                                              const char *value) {
+  Onnx__AttributeProto *attribute = int_attribute(a, name, 0);
+  attribute->has_i = 0;
+  attribute->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
+  attribute->has_s = 1;
+  attribute->s = (ProtobufCBinaryData){strlen(value), (uint8_t *)arena_strdup(a, value)};
+  return attribute;
+}
+
+Onnx__NodeProto *emulate_new_round(struct arena *a, const char *input, const char *output,
+                                   enum format_id format, bool ftz) {
+  Onnx__NodeProto *node = arena_alloc(a, sizeof *node);
+  onnx__node_proto__init(node);
+  node->op_type = arena_strdup(a, "Round");
+  node->domain = arena_strdup(a, "narrowcast");
+  node->name = arena_printf(a, "%s/round", output);
+  node->n_input = node->n_output = 1;
+  node->input = arena_array(a, 1, sizeof *node->input);
+  node->output = arena_array(a, 1, sizeof *node->output);
+  node->input[0] = arena_strdup(a, input);
+  node->output[0] = arena_strdup(a, output);
+  node->n_attribute = 4;
+  node->attribute = arena_array(a, 4, sizeof *node->attribute);
+  node->attribute[0] = string_attribute(a, "format", formats[format].name);
+  node->attribute[1] = int_attribute(a, "scale", 0);
+  node->attribute[2] = int_attribute(a, "saturate", 0);
+  node->attribute[3] = int_attribute(a, "ftz", ftz);
+  return node;
+}
+
+// ---- types and tensors ----
+
+// Containers hold containers: the depth is limited since the model was loaded with limits.
+static void widen_type(Onnx__TypeProto *type) {
+  if (!type)
+    return;
+  if (type->tensor_type && is_narrow(type->tensor_type->elem_type))
+    type->tensor_type->elem_type = FLOAT;
+  if (type->sparse_tensor_type && is_narrow(type->sparse_tensor_type->elem_type))
+    type->sparse_tensor_type->elem_type = FLOAT;
+  if (type->sequence_type)
+    widen_type(type->sequence_type->elem_type);
+  if (type->optional_type)
+    widen_type(type->optional_type->elem_type);
+  if (type->map_type)
+    widen_type(type->map_type->value_type);
+}
+
+static void widen_declarations(Onnx__ValueInfoProto **list, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    widen_type(list[i]->type);
+}
+
+struct emulation {
+  struct model *model;
+  struct graph *graph;
+  struct arena *arena;
+  struct diag *diag;
+  bool ftz;
+};
+
+static enum status widen_tensor(void *context, Onnx__TensorProto *t) {
+  struct emulation *e = context;
+  if (!is_narrow(t->data_type))
+    return STATUS_OK;
+  struct tensor view;
+  TRY(tensor_read(e->model, t, e->arena, &view, e->diag));
+  float *wide = arena_array(e->arena, view.count, sizeof *wide);
+  tensor_to_float(&view, wide);
+  Onnx__TensorProto *copy = tensor_new(e->arena, t->name, FLOAT, t->n_dims, t->dims,
+                                       (const uint8_t *)wide, view.count * sizeof *wide);
+  copy->base = t->base;
+  *t = *copy;
+  return STATUS_OK;
+}
+
+// ---- nodes ----
+
+// Operators whose results are among their inputs (or zero), so that rounding again changes nothing;
+// and those whose results are rounded inside (control flow, calls).
+static bool result_is_rounded(const struct graph *g, int n) {
+  static const char *const exact[] = {"Identity",
+                                      "Reshape",
+                                      "Transpose",
+                                      "Squeeze",
+                                      "Unsqueeze",
+                                      "Flatten",
+                                      "Slice",
+                                      "Gather",
+                                      "GatherND",
+                                      "GatherElements",
+                                      "Concat",
+                                      "Split",
+                                      "Expand",
+                                      "Tile",
+                                      "DepthToSpace",
+                                      "SpaceToDepth",
+                                      "MaxPool",
+                                      "Relu",
+                                      "Neg",
+                                      "Abs",
+                                      "Max",
+                                      "Min",
+                                      "Where",
+                                      "Constant",
+                                      "ConstantOfShape",
+                                      "GlobalMaxPool",
+                                      "Compress",
+                                      "ReduceMax",
+                                      "ReduceMin",
+                                      "Trilu",
+                                      "TopK",
+                                      "SplitToSequence",
+                                      "SequenceAt",
+                                      "ScatterND"};
+  const struct node *node = &g->nodes[n];
+  if (node->n_bodies > 0 || node->function >= 0)
+    return true;
+  for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++)
+    if (node_is(node->proto, exact[i]))
+      return true;
+  return false;
+}
+
+// Attributes that name a narrow element type name float instead.
+static void widen_type_attributes(const struct node *node) {
+  static const char *const names[] = {"to", "dtype", "output_dtype", "output_datatype",
+                                      "stash_type"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    Onnx__AttributeProto *attribute = node_attribute(node->proto, names[i]);
+    if (attribute && is_narrow((int)attribute->i))
+      attribute->i = FLOAT;
+    // Cast-1 spells the type.
+    if (attribute && attribute->s.len == 7 && memcmp(attribute->s.data, "FLOAT16", 7) == 0)
+      attribute->s.len = 5;
+  }
+}
+
+// Appends the node and a Round behind each narrow output that is not rounded already.
+static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **list, size_t *count) {
+  const struct graph *g = e->graph;
+  const struct node *node = &g->nodes[n];
+  if (node_is(node->proto, "BitCast")) {
+    diag_at(e->diag, e->model->path, graph_node_label(g, n), NULL);
+    return diag_fail(e->diag, STATUS_MODEL,
+                     "a BitCast cannot be run with narrow types carried as fp32");
+  }
+  widen_type_attributes(node);
+  list[(*count)++] = node->proto;
+  if (result_is_rounded(g, n))
+    return STATUS_OK;
+  for (int k = 0; k < node->n_outputs; k++) {
+    int v = node->outputs[k];
+    if (v < 0 || g->values[v].type.kind != TYPE_TENSOR || !is_narrow(g->values[v].type.elem_type))
+      continue;
+    enum format_id format = g->values[v].type.elem_type == FLOAT16 ? FORMAT_FP16 : FORMAT_BF16;
+    // '/' twice: not a name that rewrite makes; a clash with the model's own is looked up.
+    const char *exact = arena_printf(e->arena, "%s//exact", g->values[v].name);
+    while (graph_lookup(g, node->scope, exact) >= 0)
+      exact = arena_printf(e->arena, "%s'", exact);
+    node->proto->output[k] = arena_strdup(e->arena, exact);
+    list[(*count)++] = emulate_new_round(e->arena, exact, g->values[v].name, format, e->ftz);
+  }
+  return STATUS_OK;
+}
+
+static enum status emulate_scope(struct emulation *e, int s) {
+  const struct scope *scope = &e->graph->scopes[s];
+  size_t capacity = 0, count = 0;
+  for (int i = 0; i < scope->n_nodes; i++)
+    capacity += 1 + (size_t)e->graph->nodes[scope->nodes[i]].n_outputs;
+  Onnx__NodeProto **list = arena_array(e->arena, capacity, sizeof *list);
+  for (int i = 0; i < scope->n_nodes; i++)
+    TRY(emulate_node(e, scope->order[i], list, &count));
+  if (scope->graph) {
+    scope->graph->node = list;
+    scope->graph->n_node = count;
+    widen_declarations(scope->graph->input, scope->graph->n_input);
+    widen_declarations(scope->graph->output, scope->graph->n_output);
+    widen_declarations(scope->graph->value_info, scope->graph->n_value_info);
+  } else {
+    scope->function->node = list;
+    scope->function->n_node = count;
+    widen_declarations(scope->function->value_info, scope->function->n_value_info);
+    emulate_import(e->arena, &scope->function->opset_import, &scope->function->n_opset_import,
+                   "narrowcast", 1);
+  }
+  return STATUS_OK;
+}
+
+enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct arena *a,
+                          struct diag *d) {
+  if (!emulate_needed(g))
+    return STATUS_OK;
+  struct emulation e = {.model = m, .graph = g, .arena = a, .diag = d, .ftz = ftz};
+  TRY(model_each_tensor(m->proto, widen_tensor, &e));
+  for (int s = 0; s < g->n_scopes; s++)
+    TRY(emulate_scope(&e, s));
+  emulate_import(a, &m->proto->opset_import, &m->proto->n_opset_import, "narrowcast", 1);
+  return STATUS_OK;
+}
+
+void emulate_sample(struct sample *s) {
+  for (size_t i = 0; i < s->n_arrays; i++) {
+    struct array *array = &s->arrays[i];
+    if (!is_narrow(array->elem_type))
+      continue;
+    size_t count = array->size / 2;
+    float *wide = arena_array(&s->arena, count, sizeof *wide);
+    enum format_id format = array->elem_type == FLOAT16 ? FORMAT_FP16 : FORMAT_BF16;
+    round_decode_array(&formats[format], array->data, wide, count);
+    array->elem_type = FLOAT;
+    array->data = wide;
+    array->size = count * sizeof *wide;
+  }
+}

@@ -1,0 +1,535 @@
+// ONNX Runtime as a library found at run time, so that a user brings the version that they deploy.
+// Only members of its API that exist since version 1.17 are used. It prints nothing: all that its
+// log says at error level also arrives as a status, and the rest is of no use to our users.
+#include "engine.h"
+
+#include "arena.h"
+#include "engine_ops.h"
+#include "tensor.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { OLDEST_API = 17 };
+
+struct engine {
+  void *library;
+  const OrtApi *api;
+  OrtEnv *env;
+  OrtMemoryInfo *memory;    // of the caller's arrays
+  OrtAllocator *allocator;  // the library's own; not ours to release
+  struct engine_info info;
+};
+
+struct session {
+  struct engine *engine;
+  OrtSession *session;
+  struct operators *operators;
+  char **inputs;  // names that can be fed
+  size_t n_inputs;
+  OrtValue **outputs;  // of the last run
+  size_t n_outputs;
+  struct arena arena;  // strings of the last run
+};
+
+static void *allocate(size_t count, size_t size) {
+  void *memory = calloc(count ? count : 1, size);
+  if (!memory)
+    out_of_memory(count * size);
+  return memory;
+}
+
+// ---- Errors ----
+
+// Copies the text between two marks, if both are there.
+static void copy_between(char *out, size_t size, const char *text, const char *from,
+                         const char *to) {
+  const char *start = strstr(text, from), *end = start ? strstr(start + strlen(from), to) : NULL;
+  if (!end)
+    return;
+  start += strlen(from);
+  size_t length = (size_t)(end - start) < size - 1 ? (size_t)(end - start) : size - 1;
+  memcpy(out, start, length);
+  out[length] = '\0';
+}
+
+// Turns an error of the engine into ours and releases it. What it says of its own source files and
+// functions ("/onnxruntime_src/...:123 onnxruntime::Class::Function(...) ") is left out.
+static enum status fail(const struct engine *e, OrtStatus *status, struct diag *d) {
+  const char *text = e->api->GetErrorMessage(status);
+  char node[256] = "";
+  copy_between(node, sizeof node, text, "node. Name:'", "' Status Message:");
+  const char *message = strstr(text, "Status Message: ");
+  message = message ? message + strlen("Status Message: ") : text;
+  if (message[0] == '/') {
+    const char *space = strchr(message, ' '), *close = space ? strstr(space, ") ") : NULL;
+    message = close ? close + 2 : message;
+  }
+  if (node[0])
+    diag_at(d, NULL, node, NULL);
+  enum status result = diag_fail(d, STATUS_ENGINE, "ONNX Runtime %s: %.*s", e->info.version,
+                                 (int)strcspn(message, "\n"), message);
+  e->api->ReleaseStatus(status);
+  return result;
+}
+
+#define ORT_TRY(engine, expression)                                                                \
+  do {                                                                                             \
+    OrtStatus *ort_try_status = (expression);                                                      \
+    if (ort_try_status)                                                                            \
+      return fail(engine, ort_try_status, d);                                                      \
+  } while (0)
+
+static void ORT_API_CALL drop_log(void *context, OrtLoggingLevel severity, const char *category,
+                                  const char *id, const char *place, const char *message) {
+  (void)context, (void)severity, (void)category, (void)id, (void)place, (void)message;
+}
+
+// ---- Loading the library ----
+
+// Loads one file. Failing is no error here, since others may follow: `why` says what was wrong.
+static bool load_file(struct engine *e, const char *path, char *why, size_t size) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library) {
+    snprintf(why, size, "%s", dlerror());
+    return false;
+  }
+  const OrtApiBase *(*get_base)(void) = NULL;
+  void *symbol = dlsym(library, "OrtGetApiBase");
+  memcpy(&get_base, &symbol, sizeof symbol);  // ISO C has no cast from object to function
+  if (!symbol) {
+    snprintf(why, size, "%s is not ONNX Runtime", path);
+    dlclose(library);
+    return false;
+  }
+  const OrtApiBase *base = get_base();
+  const char *version = base->GetVersionString();
+  unsigned major = 0, minor = 0;
+  int fields = sscanf(version, "%u.%u", &major, &minor);
+  // API version n came with release 1.n. Asking for one that a library lacks would print an error.
+  unsigned wanted = major == 1 && minor < ORT_API_VERSION ? minor : ORT_API_VERSION;
+  if (fields == 2 && wanted >= OLDEST_API)
+    e->api = base->GetApi(wanted);
+  if (!e->api) {
+    snprintf(why, size, "%s is version %s; 1.%d or later is needed", path, version, OLDEST_API);
+    dlclose(library);
+    return false;
+  }
+  e->library = library;
+  snprintf(e->info.version, sizeof e->info.version, "%s", version);
+  snprintf(e->info.path, sizeof e->info.path, "%s", path);
+  return true;
+}
+
+// Loads the first of the files that a pattern (glob(7)) matches and that works.
+static bool load_pattern(struct engine *e, const char *pattern, char *why, size_t size) {
+  glob_t found;
+  bool loaded = false;
+  if (glob(pattern, 0, NULL, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc && !loaded; i++)
+      loaded = load_file(e, found.gl_pathv[i], why, size);
+    globfree(&found);
+  }
+  return loaded;
+}
+
+// A file or a folder that the user named. (A '*' in a folder's name would be a pattern: no harm.)
+static bool load_named(struct engine *e, const char *path, char *why, size_t size) {
+  struct stat info;
+  if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+    return load_file(e, path, why, size);
+  char pattern[1024];
+  snprintf(why, size, "%s holds no libonnxruntime.so", path);
+  snprintf(pattern, sizeof pattern, "%s/libonnxruntime.so*", path);
+  return load_pattern(e, pattern, why, size);
+}
+
+static bool load_python(struct engine *e, char *why, size_t size) {
+  const struct {
+    const char *variable, *below;
+  } places[] = {
+      {"VIRTUAL_ENV", "/lib/python3*/site-packages"},
+      {NULL, "/usr/lib/python3*/site-packages"},
+      {NULL, "/usr/lib/python3*/dist-packages"},
+      {NULL, "/usr/local/lib/python3*/site-packages"},
+      {NULL, "/usr/local/lib/python3*/dist-packages"},
+      {"HOME", "/.local/lib/python3*/site-packages"},
+  };
+  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    const char *root = places[i].variable ? getenv(places[i].variable) : "";
+    char pattern[1024];
+    if (!root)
+      continue;
+    snprintf(pattern, sizeof pattern, "%s%s/onnxruntime/capi/libonnxruntime.so*", root,
+             places[i].below);
+    if (load_pattern(e, pattern, why, size))
+      return true;
+  }
+  return false;
+}
+
+static bool load_anywhere(struct engine *e, char *why, size_t size) {
+  // What is missing in one place is of no interest; a library that is there and unfit is.
+  char ignored[512];
+  if (load_file(e, "libonnxruntime.so.1", ignored, sizeof ignored) ||
+      load_file(e, "libonnxruntime.so", ignored, sizeof ignored))
+    return true;
+#ifdef NARROWCAST_DEPS
+  if (load_pattern(e, NARROWCAST_DEPS "/lib/libonnxruntime.so*", why, size))
+    return true;
+#endif
+  return load_python(e, why, size);
+}
+
+static enum status load(struct engine *e, const char *path, struct diag *d) {
+  char why[512] = "no library was found";
+  const char *variable = getenv("NARROWCAST_ORT");
+  bool none = !path && variable && strcmp(variable, "none") == 0;
+  if (!path && variable && variable[0])
+    path = variable;
+  bool loaded = false;
+  if (none)
+    snprintf(why, sizeof why, "NARROWCAST_ORT is \"none\"");
+  else
+    loaded = path ? load_named(e, path, why, sizeof why) : load_anywhere(e, why, sizeof why);
+  if (loaded)
+    return STATUS_OK;
+  diag_hint(d,
+            "install libonnxruntime (Debian 13), or 'pip install onnxruntime', or run "
+            "'sh tests/setup', or set NARROWCAST_ORT to a libonnxruntime.so (1.%d or later) or "
+            "the folder with it",
+            OLDEST_API);
+  return diag_fail(d, STATUS_ENGINE, "cannot load ONNX Runtime: %s", why);
+}
+
+static enum status prepare(struct engine *e, struct diag *d) {
+  ORT_TRY(e, e->api->CreateEnvWithCustomLogger(drop_log, NULL, ORT_LOGGING_LEVEL_FATAL,
+                                               "narrowcast", &e->env));
+  ORT_TRY(e, e->api->DisableTelemetryEvents(e->env));
+  ORT_TRY(e, e->api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &e->memory));
+  ORT_TRY(e, e->api->GetAllocatorWithDefaultOptions(&e->allocator));
+  return STATUS_OK;
+}
+
+enum status engine_open(struct engine **engine, const char *path, struct diag *d) {
+  struct engine *e = allocate(1, sizeof *e);
+  enum status status = load(e, path, d);
+  if (status == STATUS_OK)
+    status = prepare(e, d);
+  if (status != STATUS_OK) {
+    engine_close(e);
+    e = NULL;
+  }
+  *engine = e;
+  return status;
+}
+
+void engine_close(struct engine *engine) {
+  if (!engine)
+    return;
+  if (engine->memory)
+    engine->api->ReleaseMemoryInfo(engine->memory);
+  if (engine->env)
+    engine->api->ReleaseEnv(engine->env);
+  if (engine->library)
+    dlclose(engine->library);
+  free(engine);
+}
+
+const struct engine_info *engine_info(const struct engine *engine) {
+  return &engine->info;
+}
+
+// ---- Sessions ----
+
+// An OrtValue over the caller's memory.
+static OrtStatus *value_over(const struct engine *e, const void *data, size_t size, int elem_type,
+                             const int64_t *dims, size_t rank, OrtValue **value) {
+  static_assert((int)ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
+                    (int)ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING ==
+                        ONNX__TENSOR_PROTO__DATA_TYPE__STRING &&
+                    (int)ONNX_TENSOR_ELEMENT_DATA_TYPE_INT4 == ONNX__TENSOR_PROTO__DATA_TYPE__INT4,
+                "ONNX Runtime numbers element types as ONNX does");
+  static const uint64_t nothing = 0;  // stands in for the NULL of an array without elements
+  const void *place = data ? data : &nothing;
+  // The engine only reads inputs and initializers; its interface has no const form.
+  return e->api->CreateTensorWithDataAsOrtValue(e->memory, (void *)place, size, dims, rank,
+                                                (ONNXTensorElementDataType)elem_type, value);
+}
+
+static enum status add_initializers(const struct engine *e, OrtSessionOptions *options,
+                                    const struct session_options *wanted, struct diag *d) {
+  size_t n = wanted->n_initializers;
+  const char **names = allocate(n, sizeof *names);
+  OrtValue **values = allocate(n, sizeof *values);
+  OrtStatus *status = NULL;
+  for (size_t i = 0; i < n && !status; i++) {
+    const struct engine_initializer *w = &wanted->initializers[i];
+    names[i] = w->name;
+    status = value_over(e, w->data, w->size, w->elem_type, w->dims, w->rank, &values[i]);
+    if (status)
+      diag_at(d, NULL, NULL, w->name);
+  }
+  if (!status && n)
+    status = e->api->AddExternalInitializers(options, names, (const OrtValue *const *)values, n);
+  for (size_t i = 0; i < n; i++)
+    if (values[i])
+      e->api->ReleaseValue(values[i]);
+  free(values);
+  free(names);
+  return status ? fail(e, status, d) : STATUS_OK;
+}
+
+static enum status configure(const struct engine *e, OrtSessionOptions *options,
+                             const struct session_options *wanted, struct diag *d) {
+  const GraphOptimizationLevel levels[] = {
+      [OPTIMISE_NONE] = ORT_DISABLE_ALL,
+      [OPTIMISE_BASIC] = ORT_ENABLE_BASIC,
+      [OPTIMISE_EXTENDED] = ORT_ENABLE_EXTENDED,
+      [OPTIMISE_ALL] = ORT_ENABLE_ALL,
+  };
+  const OrtApi *api = e->api;
+  ORT_TRY(e, api->SetSessionGraphOptimizationLevel(options, levels[wanted->optimisation]));
+  ORT_TRY(e, api->SetIntraOpNumThreads(options, wanted->threads));
+  ORT_TRY(e, api->SetInterOpNumThreads(options, 1));
+  ORT_TRY(e, api->SetSessionExecutionMode(options, ORT_SEQUENTIAL));
+  ORT_TRY(e, api->SetDeterministicCompute(options, true));
+  ORT_TRY(e, api->SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_FATAL));
+  // Bytes must not be taken for the engine's own format, whatever they begin with.
+  ORT_TRY(e, api->AddSessionConfigEntry(options, "session.load_model_format", "ONNX"));
+  if (wanted->directory)
+    ORT_TRY(e, api->AddSessionConfigEntry(options,
+                                          "session.model_external_initializers_file_folder_path",
+                                          wanted->directory));
+  return add_initializers(e, options, wanted, d);
+}
+
+// Notes the names that the session takes: its inputs, then the initializers that can be replaced.
+static enum status list_inputs(struct session *s, struct diag *d) {
+  const struct engine *e = s->engine;
+  size_t required = 0, optional = 0;
+  ORT_TRY(e, e->api->SessionGetInputCount(s->session, &required));
+  ORT_TRY(e, e->api->SessionGetOverridableInitializerCount(s->session, &optional));
+  s->inputs = allocate(required + optional, sizeof *s->inputs);
+  for (; s->n_inputs < required; s->n_inputs++)
+    ORT_TRY(e, e->api->SessionGetInputName(s->session, s->n_inputs, e->allocator,
+                                           &s->inputs[s->n_inputs]));
+  for (size_t i = 0; i < optional; i++, s->n_inputs++)
+    ORT_TRY(e, e->api->SessionGetOverridableInitializerName(s->session, i, e->allocator,
+                                                            &s->inputs[s->n_inputs]));
+  return STATUS_OK;
+}
+
+static enum status open_bytes(struct session *s, OrtSessionOptions *options, const uint8_t *bytes,
+                              size_t size, const struct session_options *wanted, struct diag *d) {
+  const struct engine *e = s->engine;
+  TRY(configure(e, options, wanted, d));
+  ORT_TRY(e, operators_register(&s->operators, e->api, options, wanted->probe));
+  ORT_TRY(e, e->api->CreateSessionFromArray(e->env, bytes, size, options, &s->session));
+  return list_inputs(s, d);
+}
+
+enum status session_open(struct session **session, struct engine *engine, const uint8_t *bytes,
+                         size_t size, const struct session_options *options, struct diag *d) {
+  *session = NULL;
+  OrtSessionOptions *ort_options = NULL;
+  ORT_TRY(engine, engine->api->CreateSessionOptions(&ort_options));
+  struct session *s = allocate(1, sizeof *s);
+  s->engine = engine;
+  enum status status = open_bytes(s, ort_options, bytes, size, options, d);
+  engine->api->ReleaseSessionOptions(ort_options);
+  if (status != STATUS_OK) {
+    session_close(s);
+    return status;
+  }
+  *session = s;
+  return STATUS_OK;
+}
+
+enum status session_check_file(struct engine *engine, const char *path,
+                               enum optimisation optimisation, struct diag *d) {
+  OrtSessionOptions *options = NULL;
+  ORT_TRY(engine, engine->api->CreateSessionOptions(&options));
+  struct session_options wanted = {.optimisation = optimisation, .threads = 1};
+  enum status status = configure(engine, options, &wanted, d);
+  if (status == STATUS_OK) {
+    OrtSession *session = NULL;
+    OrtStatus *failed = engine->api->CreateSession(engine->env, path, options, &session);
+    if (failed)
+      status = fail(engine, failed, d);
+    else
+      engine->api->ReleaseSession(session);
+  }
+  engine->api->ReleaseSessionOptions(options);
+  if (status != STATUS_OK)
+    diag_at(d, path, NULL, NULL);
+  return status;
+}
+
+static void release_outputs(struct session *s) {
+  for (size_t i = 0; i < s->n_outputs; i++)
+    if (s->outputs[i])
+      s->engine->api->ReleaseValue(s->outputs[i]);
+  free(s->outputs);
+  s->outputs = NULL;
+  s->n_outputs = 0;
+  arena_free(&s->arena);
+}
+
+static void free_by_allocator(const struct engine *e, void *memory) {
+  OrtStatus *status = e->api->AllocatorFree(e->allocator, memory);
+  if (status)
+    e->api->ReleaseStatus(status);
+}
+
+void session_close(struct session *session) {
+  if (!session)
+    return;
+  const struct engine *e = session->engine;
+  release_outputs(session);
+  for (size_t i = 0; i < session->n_inputs; i++)
+    free_by_allocator(e, session->inputs[i]);
+  free(session->inputs);
+  if (session->session)
+    e->api->ReleaseSession(session->session);
+  operators_free(session->operators);  // after the session, whose kernels refer to them
+  free(session);
+}
+
+// ---- Running ----
+
+static OrtStatus *value_of_strings(const struct engine *e, const struct array *a,
+                                   OrtValue **value) {
+  OrtStatus *status = e->api->CreateTensorAsOrtValue(e->allocator, a->dims, a->rank,
+                                                     ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, value);
+  size_t count = 1;
+  for (size_t i = 0; i < a->rank; i++)
+    count *= (size_t)a->dims[i];
+  if (!status && count)
+    status = e->api->FillStringTensor(*value, (const char *const *)a->strings, count);
+  return status;
+}
+
+static enum status make_input(const struct engine *e, const struct array *a, OrtValue **value,
+                              struct diag *d) {
+  OrtStatus *status = a->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__STRING
+                          ? value_of_strings(e, a, value)
+                          : value_over(e, a->data, a->size, a->elem_type, a->dims, a->rank, value);
+  if (!status)
+    return STATUS_OK;
+  diag_at(d, NULL, NULL, a->name);
+  return fail(e, status, d);
+}
+
+// Arrays of labels travel with a sample's inputs and are not for the model.
+static bool is_fed(const struct session *s, const struct array *a) {
+  for (size_t i = 0; i < s->n_inputs; i++)
+    if (strcmp(s->inputs[i], a->name) == 0)
+      return true;
+  return strncmp(a->name, "label:", strlen("label:")) != 0;
+}
+
+static enum status strings_of(struct session *s, const OrtValue *value, size_t count,
+                              struct array *out, struct diag *d) {
+  const struct engine *e = s->engine;
+  size_t length = 0;
+  ORT_TRY(e, e->api->GetStringTensorDataLength(value, &length));
+  size_t *offsets = arena_array(&s->arena, count + 1, sizeof *offsets);
+  char *text = arena_alloc(&s->arena, length + 1);
+  if (count)
+    ORT_TRY(e, e->api->GetStringTensorContent(value, text, length, offsets, count));
+  offsets[count] = length;
+  out->strings = arena_array(&s->arena, count, sizeof *out->strings);
+  for (size_t i = 0; i < count; i++) {
+    size_t size = offsets[i + 1] - offsets[i];
+    out->strings[i] = arena_alloc(&s->arena, size + 1);
+    memcpy(out->strings[i], text + offsets[i], size);
+  }
+  return STATUS_OK;
+}
+
+static enum status shape_of(const struct engine *e, const OrtTensorTypeAndShapeInfo *info,
+                            struct array *out, size_t *count, struct diag *d) {
+  ONNXTensorElementDataType type;
+  ORT_TRY(e, e->api->GetTensorElementType(info, &type));
+  ORT_TRY(e, e->api->GetTensorShapeElementCount(info, count));
+  ORT_TRY(e, e->api->GetDimensionsCount(info, &out->rank));
+  if (out->rank > sizeof out->dims / sizeof out->dims[0])
+    return diag_fail(d, STATUS_ENGINE, "the output has %zu dimensions; at most 16 are supported",
+                     out->rank);
+  ORT_TRY(e, e->api->GetDimensions(info, out->dims, out->rank));
+  out->elem_type = (int)type;
+  return STATUS_OK;
+}
+
+static enum status array_of(struct session *s, OrtValue *value, struct array *out, struct diag *d) {
+  const struct engine *e = s->engine;
+  int is_tensor = 0, has_value = 0;
+  if (value)
+    ORT_TRY(e, e->api->HasValue(value, &has_value));
+  if (has_value)
+    ORT_TRY(e, e->api->IsTensor(value, &is_tensor));
+  if (!is_tensor)
+    return STATUS_OK;
+  OrtTensorTypeAndShapeInfo *info = NULL;
+  ORT_TRY(e, e->api->GetTensorTypeAndShape(value, &info));
+  size_t count = 0;
+  enum status status = shape_of(e, info, out, &count, d);
+  e->api->ReleaseTensorTypeAndShapeInfo(info);
+  TRY(status);
+  if (out->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__STRING)
+    return strings_of(s, value, count, out, d);
+  void *data = NULL;
+  ORT_TRY(e, e->api->GetTensorMutableData(value, &data));
+  out->data = data;
+  out->size = (count * tensor_element_bits(out->elem_type) + 7) / 8;
+  return STATUS_OK;
+}
+
+static enum status read_outputs(struct session *s, const char *const *names, struct array *outputs,
+                                struct diag *d) {
+  for (size_t i = 0; i < s->n_outputs; i++) {
+    outputs[i] = (struct array){.name = names[i]};
+    enum status status = array_of(s, s->outputs[i], &outputs[i], d);
+    if (status != STATUS_OK) {
+      diag_at(d, NULL, NULL, names[i]);
+      return status;
+    }
+  }
+  return STATUS_OK;
+}
+
+enum status session_run(struct session *session, const struct array *inputs, size_t n_inputs,
+                        const char *const *output_names, size_t n_outputs, struct array *outputs,
+                        struct diag *d) {
+  const struct engine *e = session->engine;
+  release_outputs(session);
+  session->outputs = allocate(n_outputs, sizeof *session->outputs);
+  session->n_outputs = n_outputs;
+  OrtValue **values = allocate(n_inputs, sizeof *values);
+  const char **names = allocate(n_inputs, sizeof *names);
+  size_t n = 0;
+  enum status status = STATUS_OK;
+  for (size_t i = 0; i < n_inputs && status == STATUS_OK; i++) {
+    if (!is_fed(session, &inputs[i]))
+      continue;
+    names[n] = inputs[i].name;
+    status = make_input(e, &inputs[i], &values[n], d);
+    n++;
+  }
+  if (status == STATUS_OK) {
+    OrtStatus *failed = e->api->Run(session->session, NULL, names, (const OrtValue *const *)values,
+                                    n, output_names, n_outputs, session->outputs);
+    status = failed ? fail(e, failed, d) : read_outputs(session, output_names, outputs, d);
+  }
+  for (size_t i = 0; i < n; i++)
+    if (values[i])
+      e->api->ReleaseValue(values[i]);
+  free(values);
+  free(names);
+  return status;
+}

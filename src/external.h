@@ -1,0 +1,38 @@
+// External data of a model: the files that TensorProto.external_data entries name, each checked and
+// mapped once. Used by model.c and model_save.c; everybody else calls model_external.
+#ifndef EXTERNAL_H
+#define EXTERNAL_H
+
+#include "map.h"
+#include "model.h"
+
+struct external_file {
+  const char *location;  // below the model's folder, without "." and empty components
+  const uint8_t *bytes;
+  size_t size;
+};
+
+struct externals {
+  struct external_file *files;  // in the order in which they were first needed
+  size_t count, capacity;
+  struct map index;  // location as written -> file
+  char *root;        // the model's folder without links, in the arena
+};
+
+// A checked stretch of a file.
+struct external_range {
+  int file;
+  size_t offset, length;
+};
+
+// What is wrong with a location as such ("is absolute"), or NULL.
+const char *external_location_fault(const char *location);
+
+// Checks t's entries and maps the file. `t` says EXTERNAL. Errors as for model_external.
+enum status external_find(struct model *m, const Onnx__TensorProto *t, struct external_range *out,
+                          struct diag *d);
+
+// Unmaps all files.
+void external_close(struct model *m);
+
+#endif

@@ -1,0 +1,15 @@
+// What the files that build the index (graph.c, graph_order.c, types.c) share.
+#ifndef GRAPH_BUILD_H
+#define GRAPH_BUILD_H
+
+#include "graph.h"
+
+// Fills scope.order of every scope. Errors: STATUS_MODEL (a cycle).
+enum status graph_sort(struct graph *g, struct diag *d);
+
+// protobuf-c gives NULL for a string that is absent.
+static inline const char *text_of(const char *text) {
+  return text ? text : "";
+}
+
+#endif

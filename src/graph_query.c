@@ -1,0 +1,119 @@
+// Questions about a finished index: what a name means, which opset counts, how values and nodes are
+// called in messages and files, which values are constants.
+#include "graph_build.h"
+#include "tensor.h"
+
+#include <string.h>
+
+int graph_lookup(const struct graph *g, int scope, const char *name) {
+  for (; scope >= 0; scope = g->scopes[scope].parent) {
+    int v = map_get(&g->names, scope, name);
+    if (v >= 0)
+      return v;
+  }
+  return -1;
+}
+
+int graph_opset(const struct graph *g, int scope, const char *domain) {
+  if (strcmp(domain, "ai.onnx") == 0)
+    domain = "";
+  int version = map_get(&g->opsets, g->scopes[scope].root, domain);
+  return version < 0 ? 0 : version;
+}
+
+Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name) {
+  for (size_t i = 0; i < n->n_attribute; i++)
+    if (strcmp(text_of(n->attribute[i]->name), name) == 0)
+      return n->attribute[i];
+  return NULL;
+}
+
+bool node_is(const Onnx__NodeProto *n, const char *op) {
+  const char *domain = text_of(n->domain);
+  return (!*domain || strcmp(domain, "ai.onnx") == 0) && strcmp(text_of(n->op_type), op) == 0;
+}
+
+// ---- labels ----
+
+// Paths of scopes hold no "::", so the first one ends the path. True if a name of the main graph
+// would be taken for one of another scope.
+static bool reads_like_scoped(const struct graph *g, const char *name) {
+  const char *end = strstr(name, "::");
+  if (!end)
+    return false;
+  struct arena scratch = {0};
+  const char *path = arena_printf(&scratch, "%.*s", (int)(end - name), name);
+  bool found = map_get(&g->paths, 0, path) >= 0;
+  arena_free(&scratch);
+  return found;
+}
+
+const char *graph_value_label(const struct graph *g, int value) {
+  const struct value *v = &g->values[value];
+  const char *path = g->scopes[v->scope].path;
+  if (*path || reads_like_scoped(g, v->name))
+    return arena_printf(g->arena, "%s::%s", path, v->name);
+  return v->name;
+}
+
+const char *graph_node_label(const struct graph *g, int node) {
+  const struct node *n = &g->nodes[node];
+  const char *path = g->scopes[n->scope].path, *separator = *path ? "::" : "";
+  if (!n->named)
+    return arena_printf(g->arena, "%s%s#%d(%s)", path, separator, n->index,
+                        text_of(n->proto->op_type));
+  if (*path || reads_like_scoped(g, n->proto->name))
+    return arena_printf(g->arena, "%s::%s", path, n->proto->name);
+  return n->proto->name;
+}
+
+// ---- constants ----
+
+static Onnx__TensorProto *copied_tensor(struct arena *a, int elem_type, size_t rank, size_t count,
+                                        const void *elements, size_t size) {
+  int64_t *dims = arena_array(a, 1, sizeof *dims);
+  dims[0] = (int64_t)count;
+  uint8_t *data = arena_alloc(a, count * size);
+  if (count)
+    memcpy(data, elements, count * size);
+  return tensor_new(a, "", elem_type, rank, dims, data, count * size);
+}
+
+// Numbers in a TensorProto are little-endian, as are all hosts that this program runs on.
+static Onnx__TensorProto *constant_tensor(struct arena *a, const Onnx__NodeProto *n) {
+  enum {
+    FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,
+    INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64
+  };
+  for (size_t i = 0; i < n->n_attribute; i++) {
+    Onnx__AttributeProto *t = n->attribute[i];
+    const char *name = text_of(t->name);
+    if (*text_of(t->ref_attr_name))
+      return NULL;  // each call of the function gives another
+    if (strcmp(name, "value") == 0)
+      return t->t;
+    if (strcmp(name, "value_float") == 0)
+      return copied_tensor(a, FLOAT, 0, 1, &t->f, sizeof t->f);
+    if (strcmp(name, "value_floats") == 0)
+      return copied_tensor(a, FLOAT, 1, t->n_floats, t->floats, sizeof *t->floats);
+    if (strcmp(name, "value_int") == 0)
+      return copied_tensor(a, INT64, 0, 1, &t->i, sizeof t->i);
+    if (strcmp(name, "value_ints") == 0)
+      return copied_tensor(a, INT64, 1, t->n_ints, t->ints, sizeof *t->ints);
+  }
+  return NULL;
+}
+
+Onnx__TensorProto *graph_constant(struct graph *g, int value) {
+  struct value *v = &g->values[value];
+  if (v->origin == ORIGIN_INITIALIZER)
+    return v->initializer;
+  if (v->origin != ORIGIN_NODE || v->output != 0)
+    return NULL;
+  const struct node *n = &g->nodes[v->producer];
+  if (n->function >= 0 || !node_is(n->proto, "Constant"))
+    return NULL;
+  if (!v->constant)
+    v->constant = constant_tensor(g->arena, n->proto);
+  return v->constant;
+}

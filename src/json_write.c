@@ -1,0 +1,251 @@
+// Writing JSON: a stream rather than a tree, so that a plan of 100,000 nodes costs no memory, with
+// the layout, key order and number texts fixed, so that the same values give the same bytes. Names
+// come from models and may be any bytes; see json.h for how they survive.
+#include "json.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int json_utf8_length(const char *text) {
+  const unsigned char *t = (const unsigned char *)text;
+  // Smallest second bytes exclude overlong forms, largest ones surrogates and all over U+10FFFF.
+  static const struct {
+    unsigned char first, last, low, high;
+    int length;
+  } forms[] = {
+      {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+      {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+      {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+  for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+    if (t[0] < forms[i].first || t[0] > forms[i].last)
+      continue;
+    if (forms[i].length > 1 && (t[1] < forms[i].low || t[1] > forms[i].high))
+      return 0;
+    for (int k = 2; k < forms[i].length; k++)
+      if (t[k] < 0x80 || t[k] > 0xbf)
+        return 0;
+    return forms[i].length;
+  }
+  return 0;
+}
+
+// U+EF80 to U+EFFF stand for the bytes 0x80 to 0xff that are not part of valid UTF-8. In UTF-8 they
+// are EE BE 80 to EE BF BF. Where such a character is itself in a string, its three bytes are
+// written as if they were invalid, so that reading gives back exactly what was written.
+static bool is_stand_in(const char *text) {
+  return text[0] == '\xee' && (text[1] == '\xbe' || text[1] == '\xbf') && text[2] != '\0';
+}
+
+void json_restore_bytes(char *text) {
+  char *in = strchr(text, 0xee);
+  if (!in)
+    return;
+  char *out = in;
+  while (*in) {
+    if (is_stand_in(in)) {
+      *out++ = (char)(0x80 | ((unsigned char)in[1] & 1) << 6 | ((unsigned char)in[2] & 0x3f));
+      in += 3;
+    } else {
+      *out++ = *in++;
+    }
+  }
+  *out = '\0';
+}
+
+static void write_ascii_escape(FILE *out, unsigned char c) {
+  static const char shorts[][3] = {"\"\"", "\\\\", "\nn", "\rr", "\tt", "\bb", "\ff"};
+  for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
+    if ((unsigned char)shorts[i][0] == c) {
+      fprintf(out, "\\%c", shorts[i][1]);
+      return;
+    }
+  }
+  fprintf(out, "\\u%04x", c);
+}
+
+static void write_string(FILE *out, const char *text) {
+  putc('"', out);
+  const char *plain = text;  // begin of what can be written as it is
+  const char *p = text;
+  while (*p) {
+    unsigned char c = (unsigned char)*p;
+    int length = c < 0x80 ? 1 : json_utf8_length(p);
+    bool escaped = c < 0x20 || c == '"' || c == '\\' || c == 0x7f;
+    if (!escaped && length > 0 && !is_stand_in(p)) {
+      p += length;
+      continue;
+    }
+    fwrite(plain, 1, (size_t)(p - plain), out);
+    if (escaped)
+      write_ascii_escape(out, c);
+    else
+      fprintf(out, "\\uef%02x", c);
+    plain = ++p;
+  }
+  fwrite(plain, 1, (size_t)(p - plain), out);
+  putc('"', out);
+}
+
+static bool is_inline(const struct json_writer *w) {
+  return w->depth > w->inline_depth;
+}
+
+static void break_line(struct json_writer *w) {
+  putc('\n', w->out);
+  for (int i = 0; i < w->depth; i++)
+    fputs("  ", w->out);
+}
+
+// Comma, line break and key before a value.
+static void begin_value(struct json_writer *w, const char *key) {
+  if (w->depth == 0)
+    return;
+  if (!w->first[w->depth - 1])
+    fputs(is_inline(w) ? ", " : ",", w->out);
+  w->first[w->depth - 1] = false;
+  if (!is_inline(w))
+    break_line(w);
+  if (key) {
+    write_string(w->out, key);
+    fputs(": ", w->out);
+  }
+}
+
+static void open_container(struct json_writer *w, const char *key, char bracket) {
+  assert(w->depth < JSON_DEPTH);
+  begin_value(w, key);
+  putc(bracket, w->out);
+  w->first[w->depth++] = true;
+}
+
+static void close_container(struct json_writer *w, char bracket) {
+  assert(w->depth > 0);
+  bool empty = w->first[w->depth - 1];
+  bool one_line = is_inline(w);
+  w->depth--;
+  if (!empty && !one_line)
+    break_line(w);
+  putc(bracket, w->out);
+  if (w->depth == 0)
+    putc('\n', w->out);
+}
+
+void json_object(struct json_writer *w, const char *key) {
+  open_container(w, key, '{');
+}
+
+void json_array(struct json_writer *w, const char *key) {
+  open_container(w, key, '[');
+}
+
+void json_end_object(struct json_writer *w) {
+  close_container(w, '}');
+}
+
+void json_end_array(struct json_writer *w) {
+  close_container(w, ']');
+}
+
+void json_string(struct json_writer *w, const char *key, const char *value) {
+  begin_value(w, key);
+  write_string(w->out, value);
+}
+
+void json_number(struct json_writer *w, const char *key, double value) {
+  if (!isfinite(value)) {
+    json_string(w, key, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    return;
+  }
+  // 17 significant digits identify every double; fewer often do, and are what people expect.
+  char text[40];
+  for (int digits = 15; digits <= 17; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    if (strtod(text, NULL) == value)
+      break;
+  }
+  // The program never calls setlocale, but a library it is linked into might.
+  char *comma = strchr(text, ',');
+  if (comma)
+    *comma = '.';
+  begin_value(w, key);
+  fputs(text, w->out);
+}
+
+void json_integer(struct json_writer *w, const char *key, int64_t value) {
+  begin_value(w, key);
+  fprintf(w->out, "%lld", (long long)value);
+}
+
+void json_bool(struct json_writer *w, const char *key, bool value) {
+  begin_value(w, key);
+  fputs(value ? "true" : "false", w->out);
+}
+
+bool json_to_number(const cJSON *item, double *out) {
+  static const struct {
+    const char *text;
+    double value;
+  } words[] = {{"inf", INFINITY}, {"-inf", -INFINITY}, {"nan", NAN}};
+  if (cJSON_IsNumber(item)) {
+    *out = item->valuedouble;
+    return true;
+  }
+  for (size_t i = 0; cJSON_IsString(item) && i < sizeof words / sizeof words[0]; i++) {
+    if (strcmp(item->valuestring, words[i].text) == 0) {
+      *out = words[i].value;
+      return true;
+    }
+  }
+  return false;
+}
+
+enum { NAME_LENGTH_MAX = 100 };  // of names that are compared; longer ones are never near
+
+// Edit distance (insert, delete, replace) of two names, or `limit` + 1 as soon as it exceeds that.
+static int edit_distance(const char *a, const char *b, int limit) {
+  int row[NAME_LENGTH_MAX + 1];
+  int columns = (int)strlen(b);
+  for (int j = 0; j <= columns; j++)
+    row[j] = j;
+  for (int i = 1; a[i - 1]; i++) {
+    int diagonal = row[0];
+    int smallest = row[0] = i;
+    for (int j = 1; j <= columns; j++) {
+      int best = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      if (row[j] + 1 < best)
+        best = row[j] + 1;
+      if (row[j - 1] + 1 < best)
+        best = row[j - 1] + 1;
+      row[j] = best;
+      if (best < smallest)
+        smallest = best;
+    }
+    if (smallest > limit)
+      return limit + 1;
+  }
+  return row[columns];
+}
+
+const char *nearest_name(const char *word, const char *const *names) {
+  size_t length = strlen(word);
+  const char *nearest = NULL;
+  int best = NAME_LENGTH_MAX;
+  for (size_t i = 0; length <= NAME_LENGTH_MAX && names[i]; i++) {
+    size_t other = strlen(names[i]);
+    size_t longer = other > length ? other : length;
+    int limit = 1 + (int)longer / 4;  // a slip in every four letters
+    if (other > NAME_LENGTH_MAX || (size_t)limit < longer - (other < length ? other : length))
+      continue;
+    if (limit >= best)
+      limit = best - 1;
+    int distance = edit_distance(word, names[i], limit);
+    if (distance > limit)
+      continue;
+    best = distance;
+    nearest = names[i];
+  }
+  return nearest;
+}

@@ -1,0 +1,300 @@
+// Writing a model: see model.h. The message is streamed to the file, so that weights go straight
+// from the mapped input to the output. External data is written to one file beside it; for the time
+// of writing the tensors refer to that file, and afterwards to what they referred to before.
+#include "external.h"
+#include "file.h"
+#include "model.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Whole pages, so that a runtime can map a tensor where it lies.
+enum { DATA_ALIGNMENT = 4096 };
+
+// ---- Packing ----
+
+static enum status packed_size(const Onnx__ModelProto *proto, size_t *size, struct diag *d) {
+  *size = protobuf_c_message_get_packed_size(&proto->base);
+  if (*size <= INT32_MAX)
+    return STATUS_OK;
+  diag_hint(d, "Convert the source model to external data first; its weights then stay outside.");
+  return diag_fail(d, STATUS_MODEL,
+                   "the model would have %zu bytes, and no protobuf message may exceed 2 GiB",
+                   *size);
+}
+
+enum status model_pack(const Onnx__ModelProto *proto, struct arena *a, uint8_t **bytes,
+                       size_t *size, struct diag *d) {
+  TRY(packed_size(proto, size, d));
+  *bytes = arena_alloc(a, *size);
+  protobuf_c_message_pack(&proto->base, *bytes);
+  return STATUS_OK;
+}
+
+struct stream {
+  ProtobufCBuffer base;
+  FILE *out;
+};
+
+// Failures stay noted in the stream; file_sync looks.
+static void stream_append(ProtobufCBuffer *buffer, size_t size, const uint8_t *bytes) {
+  if (size)
+    fwrite(bytes, 1, size, ((struct stream *)buffer)->out);
+}
+
+static enum status write_message(const Onnx__ModelProto *proto, FILE *out, struct diag *d) {
+  size_t size;
+  TRY(packed_size(proto, &size, d));
+  struct stream stream = {{stream_append}, out};
+  protobuf_c_message_pack_to_buffer(&proto->base, &stream.base);
+  return STATUS_OK;
+}
+
+// ---- External data ----
+
+// What a tensor said before the save.
+struct original {
+  Onnx__TensorProto *t;
+  size_t n_external_data;
+  Onnx__StringStringEntryProto **external_data;
+  protobuf_c_boolean has_raw_data;
+};
+
+struct saver {
+  struct model *m;
+  struct arena arena;  // of this save
+  struct diag *d;
+  const char *path, *location;  // of the data file; as the model names it
+  struct file_writer data;      // begun with the first external tensor
+  uint64_t size;                // bytes in it
+  struct map written;           // source range -> index into offsets
+  uint64_t *offsets;
+  size_t n_offsets, capacity_offsets;
+  struct original *originals;
+  size_t n_originals, capacity_originals;
+};
+
+// Names the stretch of memory or file, so that what several tensors share is written once.
+static enum status find_data(struct saver *s, const Onnx__TensorProto *t, const uint8_t **data,
+                             size_t *size, const char **key) {
+  if (t->has_raw_data) {
+    *data = t->raw_data.data;
+    *size = t->raw_data.len;
+    *key = arena_printf(&s->arena, "%p:%zu", (const void *)*data, *size);
+    return STATUS_OK;
+  }
+  struct external_range range;
+  TRY(external_find(s->m, t, &range, s->d));
+  *data = s->m->externals->files[range.file].bytes + range.offset;
+  *size = range.length;
+  *key = arena_printf(&s->arena, "%d:%zu:%zu", range.file, range.offset, range.length);
+  return STATUS_OK;
+}
+
+static enum status write_data(struct saver *s, const uint8_t *data, size_t size, uint64_t *offset) {
+  static const uint8_t zeros[DATA_ALIGNMENT];
+  if (!s->data.out)
+    TRY(file_begin(&s->data, s->path, s->d));
+  size_t padding = (size_t)(-s->size % DATA_ALIGNMENT);
+  fwrite(zeros, 1, padding, s->data.out);
+  if (size)
+    fwrite(data, 1, size, s->data.out);
+  *offset = s->size + padding;
+  s->size = *offset + size;
+  if (!ferror(s->data.out))
+    return STATUS_OK;
+  return file_sync(&s->data, s->d);  // gives the reason
+}
+
+static Onnx__StringStringEntryProto *new_entry(struct arena *a, const char *key, char *value) {
+  Onnx__StringStringEntryProto *entry = arena_alloc(a, sizeof *entry);
+  onnx__string_string_entry_proto__init(entry);
+  entry->key = arena_strdup(a, key);
+  entry->value = value;
+  return entry;
+}
+
+// The checksum is left out: it is of a file that the tensor refers to no more.
+static void redirect(struct saver *s, Onnx__TensorProto *t, uint64_t offset, size_t size) {
+  s->originals = arena_grow(&s->arena, s->originals, &s->capacity_originals, s->n_originals + 1,
+                            sizeof *s->originals);
+  s->originals[s->n_originals++] =
+      (struct original){t, t->n_external_data, t->external_data, t->has_raw_data};
+  t->has_raw_data = false;
+  t->n_external_data = 3;
+  t->external_data = arena_array(&s->arena, 3, sizeof *t->external_data);
+  t->external_data[0] = new_entry(&s->arena, "location", arena_strdup(&s->arena, s->location));
+  t->external_data[1] =
+      new_entry(&s->arena, "offset", arena_printf(&s->arena, "%llu", (unsigned long long)offset));
+  t->external_data[2] = new_entry(&s->arena, "length", arena_printf(&s->arena, "%zu", size));
+}
+
+static void restore(struct saver *s) {
+  for (size_t i = 0; i < s->n_originals; i++) {
+    const struct original *o = &s->originals[i];
+    o->t->n_external_data = o->n_external_data;
+    o->t->external_data = o->external_data;
+    o->t->has_raw_data = o->has_raw_data;
+  }
+}
+
+static enum status save_tensor(void *context, Onnx__TensorProto *t) {
+  struct saver *s = context;
+  if (t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+    return STATUS_OK;
+  const uint8_t *data;
+  size_t size;
+  const char *key;
+  TRY(find_data(s, t, &data, &size, &key));
+  int index = map_get(&s->written, 0, key);
+  if (index < 0) {
+    s->offsets = arena_grow(&s->arena, s->offsets, &s->capacity_offsets, s->n_offsets + 1,
+                            sizeof *s->offsets);
+    TRY(write_data(s, data, size, &s->offsets[s->n_offsets]));
+    index = (int)s->n_offsets++;
+    map_put(&s->written, 0, key, index);
+  }
+  redirect(s, t, s->offsets[index], size);
+  return STATUS_OK;
+}
+
+// ---- Saving ----
+
+static bool exists(const char *path) {
+  struct stat s;
+  return lstat(path, &s) == 0;
+}
+
+// The data file comes first: a model must not name what is not there. Both are synced before either
+// takes its place, so that little can fail in between.
+static enum status commit(struct saver *s, struct file_writer *out) {
+  TRY(file_sync(out, s->d));
+  bool replaces = exists(s->path);
+  bool has_data = s->data.out != NULL;
+  if (has_data)
+    TRY(file_commit(&s->data, s->d));
+  enum status status = file_commit(out, s->d);
+  if (status != STATUS_OK && has_data && !replaces)
+    unlink(s->path);
+  return status;
+}
+
+static enum status save(struct saver *s, struct file_writer *out, const char *path) {
+  const char *slash = strrchr(path, '/');
+  s->path = arena_printf(&s->arena, "%s.data", path);
+  s->location = arena_printf(&s->arena, "%s.data", slash ? slash + 1 : path);
+  TRY(model_each_tensor(s->m->proto, save_tensor, s));
+  const char *fault = external_location_fault(s->location);
+  if (s->data.out && fault) {
+    diag_at(s->d, path, NULL, NULL);
+    return diag_fail(s->d, STATUS_IO, "'%s' would be no valid name for external data: it %s",
+                     s->location, fault);
+  }
+  TRY(file_begin(out, path, s->d));
+  enum status status = write_message(s->m->proto, out->out, s->d);
+  if (status != STATUS_OK)
+    diag_at(s->d, path, NULL, NULL);
+  TRY(status);
+  return commit(s, out);
+}
+
+enum status model_save(struct model *m, const char *path, struct diag *d) {
+  struct saver s = {.m = m, .d = d};
+  struct file_writer out = {.out = NULL};
+  s.written.arena = &s.arena;
+  enum status status = save(&s, &out, path);
+  file_abandon(&out);
+  file_abandon(&s.data);
+  restore(&s);
+  arena_free(&s.arena);
+  return status;
+}
+
+// ---- Copying ----
+
+static enum status write_bytes(const char *path, const uint8_t *bytes, size_t size,
+                               struct diag *d) {
+  struct file_writer out;
+  TRY(file_begin(&out, path, d));
+  if (size)
+    fwrite(bytes, 1, size, out.out);
+  return file_commit(&out, d);
+}
+
+static enum status map_external(void *context, Onnx__TensorProto *t) {
+  struct saver *s = context;
+  struct external_range range;
+  if (t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+    return STATUS_OK;
+  return external_find(s->m, t, &range, s->d);
+}
+
+// Makes the folders of "a/b/file" below the folder of length `root` that `path` starts with.
+static void make_folders(char *path, size_t root) {
+  for (char *slash = path + root + 1; (slash = strchr(slash, '/')); slash++) {
+    *slash = '\0';
+    mkdir(path, 0777);  // a failure shows when the file is begun
+    *slash = '/';
+  }
+}
+
+// STATUS_OK if `path` holds just these bytes.
+static enum status same_bytes(const char *path, const struct external_file *f, struct diag *d) {
+  const uint8_t *bytes;
+  size_t size;
+  TRY(file_map(path, &bytes, &size, d));
+  bool same = size == f->size && (!size || memcmp(bytes, f->bytes, size) == 0);
+  file_unmap(bytes, size);
+  if (same)
+    return STATUS_OK;
+  diag_at(d, path, NULL, NULL);
+  diag_hint(d, "Write to a folder of its own, or remove that file.");
+  return diag_fail(d, STATUS_IO, "is there already and is not the model's data file");
+}
+
+static enum status copy_externals(struct saver *s, const char *directory, bool *created) {
+  for (size_t i = 0; s->m->externals && i < s->m->externals->count; i++) {
+    const struct external_file *f = &s->m->externals->files[i];
+    char *path = arena_printf(&s->arena, "%s/%s", directory, f->location);
+    if (exists(path)) {
+      TRY(same_bytes(path, f, s->d));
+      continue;
+    }
+    make_folders(path, strlen(directory));
+    TRY(write_bytes(path, f->bytes, f->size, s->d));
+    created[i] = true;
+  }
+  return STATUS_OK;
+}
+
+static bool same_folder(const char *a, const char *b) {
+  struct stat s, t;
+  return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+static enum status copy(struct saver *s, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *directory =
+      slash ? arena_printf(&s->arena, "%.*s", (int)(slash - path) + (slash == path), path) : ".";
+  if (same_folder(directory, s->m->directory))
+    return write_bytes(path, s->m->bytes, s->m->size, s->d);
+  TRY(model_each_tensor(s->m->proto, map_external, s));
+  size_t count = s->m->externals ? s->m->externals->count : 0;
+  bool *created = arena_array(&s->arena, count, sizeof *created);
+  enum status status = copy_externals(s, directory, created);
+  if (status == STATUS_OK)
+    status = write_bytes(path, s->m->bytes, s->m->size, s->d);
+  for (size_t i = 0; i < count && status != STATUS_OK; i++)
+    if (created[i])
+      unlink(arena_printf(&s->arena, "%s/%s", directory, s->m->externals->files[i].location));
+  return status;
+}
+
+enum status model_copy(struct model *m, const char *path, struct diag *d) {
+  struct saver s = {.m = m, .d = d};
+  enum status status = copy(&s, path);
+  arena_free(&s.arena);
+  return status;
+}

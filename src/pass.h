@@ -1,0 +1,62 @@
+// What the passes of the rewrite share. All passes of one run work on one index, made before the
+// first change: nodes and values keep their ids, since passes change messages in place and collect
+// the nodes that they add; the driver (passes.c) puts these in at the end, each scope sorted.
+#ifndef PASS_H
+#define PASS_H
+
+#include "passes.h"
+
+// A node that a pass adds, placed behind the producer of `value` (or first, if it has none).
+struct added_node {
+  Onnx__NodeProto *proto;
+  int next;  // further node behind the same place, or -1
+};
+
+struct rewrite {
+  struct model *model;
+  struct graph *graph;
+  const struct plan *plan;
+  struct arena *arena;
+  struct rewrite_report *report;
+  struct map names;  // every value name of every scope, and those made here
+  struct added_node *added;
+  size_t n_added, capacity_added;
+  int *first_added, *last_added;  // per value: chain of the nodes placed behind it
+};
+
+// Does its part of the rewrite. Errors: STATUS_MODEL.
+typedef enum status pass_run(struct rewrite *w, struct diag *d);
+
+pass_run pass_constants, pass_type_attributes, pass_casts, pass_interface, pass_metadata;
+
+// A name for value v's copy in format f that no scope has yet: "<name>__fp16", then
+// "<name>__fp16_2".
+const char *rewrite_name(struct rewrite *w, int v, enum format_id f);
+
+// Adds a node behind the place where v is defined.
+void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node);
+
+// A new node of ai.onnx with one input (NULL: none) and one output, in the arena.
+Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char *input,
+                                  const char *output);
+
+// Appends an attribute to the node.
+void rewrite_add_attribute(struct rewrite *w, Onnx__NodeProto *node, Onnx__AttributeProto *a);
+Onnx__AttributeProto *rewrite_int_attribute(struct rewrite *w, const char *name, int64_t value);
+Onnx__AttributeProto *rewrite_tensor_attribute(struct rewrite *w, const char *name,
+                                               Onnx__TensorProto *value);
+
+// Appends metadata "narrowcast" to the node.
+void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text);
+
+// A copy of the fp32 tensor in format f, rounded to nearest, ties to even, out-of-range elements as
+// the plan's constants rule says (keep wide cannot occur here: the plan leaves such a constant
+// wide).
+enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *from,
+                                  const char *name, enum format_id f, Onnx__TensorProto **to,
+                                  struct diag *d);
+
+// Whether v is stored once per format, as a constant.
+bool rewrite_is_constant(const struct rewrite *w, int v);
+
+#endif

@@ -1,0 +1,78 @@
+// Declarations: value_info of a value that is stored narrow says so (its shape stays); graph inputs
+// and outputs say the narrow type where the policy asks for a narrow interface. Names and order
+// stay. Scopes that got a Cast import ai.onnx.
+#include "pass.h"
+
+#include <string.h>
+
+static void retype(Onnx__ValueInfoProto *info, enum format_id f) {
+  if (info->type && info->type->tensor_type) {
+    info->type->tensor_type->has_elem_type = 1;
+    info->type->tensor_type->elem_type = formats[f].onnx_type;
+  }
+}
+
+// The value that `info` declares in scope s if it is narrow now under its own name, else -1. A
+// value given out under its old name is fp32 there: pass_casts renamed the narrow one.
+static int narrow_value(const struct rewrite *w, int s, const Onnx__ValueInfoProto *info) {
+  if (!info->name || !info->name[0])
+    return -1;
+  int v = map_get(&w->graph->names, s, info->name);
+  if (v < 0 || !w->plan->values[v].considered || w->plan->values[v].format == FORMAT_FP32)
+    return -1;
+  const struct value *value = &w->graph->values[v];
+  if (value->origin == ORIGIN_NODE && !rewrite_is_constant(w, v)) {
+    const char *name = w->graph->nodes[value->producer].proto->output[value->output];
+    return strcmp(name, info->name) == 0 ? v : -1;
+  }
+  return v;
+}
+
+static void retype_list(const struct rewrite *w, int s, Onnx__ValueInfoProto **list, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    int v = narrow_value(w, s, list[i]);
+    if (v >= 0)
+      retype(list[i], w->plan->values[v].format);
+  }
+}
+
+static void import_ai_onnx(struct rewrite *w, Onnx__FunctionProto *function) {
+  for (size_t i = 0; i < function->n_opset_import; i++) {
+    const char *domain = function->opset_import[i]->domain;
+    if (!domain || !domain[0] || strcmp(domain, "ai.onnx") == 0)
+      return;
+  }
+  Onnx__OperatorSetIdProto *import = arena_alloc(w->arena, sizeof *import);
+  onnx__operator_set_id_proto__init(import);
+  import->domain = arena_strdup(w->arena, "");
+  import->has_version = 1;
+  import->version = graph_opset(w->graph, 0, "");
+  Onnx__OperatorSetIdProto **list =
+      arena_array(w->arena, function->n_opset_import + 1, sizeof *list);
+  if (function->n_opset_import)
+    memcpy(list, function->opset_import, function->n_opset_import * sizeof *list);
+  list[function->n_opset_import++] = import;
+  function->opset_import = list;
+}
+
+enum status pass_interface(struct rewrite *w, struct diag *d) {
+  (void)d;
+  for (int v = 0; v < w->graph->n_values; v++) {
+    Onnx__FunctionProto *function = w->graph->scopes[w->graph->values[v].scope].function;
+    if (function && w->first_added[v] >= 0)
+      import_ai_onnx(w, function);
+  }
+  for (int s = 0; s < w->graph->n_scopes; s++) {
+    const struct scope *scope = &w->graph->scopes[s];
+    if (scope->function) {
+      retype_list(w, s, scope->function->value_info, scope->function->n_value_info);
+      continue;
+    }
+    retype_list(w, s, scope->graph->value_info, scope->graph->n_value_info);
+    if (s == 0 && w->plan->narrow_inputs)
+      retype_list(w, s, scope->graph->input, scope->graph->n_input);
+    if (s == 0 && w->plan->narrow_outputs)
+      retype_list(w, s, scope->graph->output, scope->graph->n_output);
+  }
+  return STATUS_OK;
+}

@@ -1,0 +1,52 @@
+// Nodes whose output type is written in an attribute (ConstantOfShape's `value`, `dtype` of the
+// random generators, `to` of a Cast that follows): the attribute says the narrow type. Which
+// attribute that is, the operator table says.
+#include "pass.h"
+#include "tensor.h"
+
+#include <string.h>
+
+static enum status write_type(struct rewrite *w, int n, const char *name, enum format_id f,
+                              struct diag *d) {
+  Onnx__NodeProto *proto = w->graph->nodes[n].proto;
+  Onnx__AttributeProto *attribute = node_attribute(proto, name);
+  bool is_tensor = attribute ? attribute->t != NULL
+                             : node_is(proto, "ConstantOfShape");  // its default: one fp32 zero
+  if (!is_tensor) {
+    if (attribute)
+      attribute->i = formats[f].onnx_type;
+    else
+      rewrite_add_attribute(w, proto, rewrite_int_attribute(w, name, formats[f].onnx_type));
+    return STATUS_OK;
+  }
+  static const float zero = 0;
+  static const int64_t one_element[] = {1};
+  const Onnx__TensorProto *wide =
+      attribute ? attribute->t
+                : tensor_new(w->arena, "", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 1, one_element,
+                             (const uint8_t *)&zero, sizeof zero);
+  Onnx__TensorProto *narrow;
+  TRY(rewrite_narrow_tensor(w, wide, wide->name ? wide->name : "", f, &narrow, d));
+  if (attribute)
+    attribute->t = narrow;
+  else
+    rewrite_add_attribute(w, proto, rewrite_tensor_attribute(w, name, narrow));
+  return STATUS_OK;
+}
+
+enum status pass_type_attributes(struct rewrite *w, struct diag *d) {
+  for (int n = 0; n < w->graph->n_nodes; n++) {
+    const struct node *node = &w->graph->nodes[n];
+    if (w->plan->nodes[n].format == FORMAT_FP32 || !node->schema)
+      continue;
+    for (int i = 0; i < node->schema->n_type_attributes; i++) {
+      const struct type_attribute *rule = &node->schema->type_attributes[i];
+      if (rule->output >= node->n_outputs || node->outputs[rule->output] < 0)
+        continue;
+      enum format_id f = plan_output_format(w->graph, w->plan, n, rule->output);
+      if (f != FORMAT_COUNT && f != FORMAT_FP32)
+        TRY(write_type(w, n, rule->attribute, f, d));
+    }
+  }
+  return STATUS_OK;
+}

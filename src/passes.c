@@ -1,0 +1,227 @@
+// The driver of the rewrite: runs the passes of the table in order, puts the nodes that they added
+// into their scopes, and has the invariants of the result checked. What passes share is here too.
+#include "check.h"
+#include "pass.h"
+#include "round.h"
+#include "tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+  const char *name;
+  pass_run *run;
+} passes[] = {
+    {"constants", pass_constants}, {"type_attributes", pass_type_attributes},
+    {"casts", pass_casts},         {"interface", pass_interface},
+    {"metadata", pass_metadata},
+};
+
+const char *rewrite_name(struct rewrite *w, int v, enum format_id f) {
+  const char *base = w->graph->values[v].name;
+  const char *name = arena_printf(w->arena, "%s__%s", base, formats[f].name);
+  for (int k = 2; map_get(&w->names, 0, name) >= 0; k++)
+    name = arena_printf(w->arena, "%s__%s_%d", base, formats[f].name, k);
+  map_put(&w->names, 0, name, 1);
+  return name;
+}
+
+void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node) {
+  w->added = arena_grow(w->arena, w->added, &w->capacity_added, w->n_added + 1, sizeof *w->added);
+  int index = (int)w->n_added++;
+  w->added[index] = (struct added_node){.proto = node, .next = -1};
+  if (w->first_added[v] < 0)
+    w->first_added[v] = index;
+  else
+    w->added[w->last_added[v]].next = index;
+  w->last_added[v] = index;
+}
+
+Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char *input,
+                                  const char *output) {
+  Onnx__NodeProto *node = arena_alloc(w->arena, sizeof *node);
+  onnx__node_proto__init(node);
+  node->op_type = arena_strdup(w->arena, op);
+  node->name = arena_strdup(w->arena, output);
+  if (input) {
+    node->n_input = 1;
+    node->input = arena_array(w->arena, 1, sizeof *node->input);
+    node->input[0] = arena_strdup(w->arena, input);
+  }
+  node->n_output = 1;
+  node->output = arena_array(w->arena, 1, sizeof *node->output);
+  node->output[0] = arena_strdup(w->arena, output);
+  return node;
+}
+
+// A copy of a list of pointers with one more place at the end.
+static void *list_with(struct arena *a, void *list, size_t count, void *item) {
+  void **larger = arena_array(a, count + 1, sizeof *larger);
+  if (count)
+    memcpy(larger, list, count * sizeof *larger);
+  larger[count] = item;
+  return larger;
+}
+
+void rewrite_add_attribute(struct rewrite *w, Onnx__NodeProto *node, Onnx__AttributeProto *a) {
+  node->attribute = list_with(w->arena, node->attribute, node->n_attribute++, a);
+}
+
+static Onnx__AttributeProto *new_attribute(struct rewrite *w, const char *name,
+                                           Onnx__AttributeProto__AttributeType type) {
+  Onnx__AttributeProto *a = arena_alloc(w->arena, sizeof *a);
+  onnx__attribute_proto__init(a);
+  a->name = arena_strdup(w->arena, name);
+  a->has_type = 1;
+  a->type = type;
+  return a;
+}
+
+Onnx__AttributeProto *rewrite_int_attribute(struct rewrite *w, const char *name, int64_t value) {
+  Onnx__AttributeProto *a = new_attribute(w, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+  a->has_i = 1;
+  a->i = value;
+  return a;
+}
+
+Onnx__AttributeProto *rewrite_tensor_attribute(struct rewrite *w, const char *name,
+                                               Onnx__TensorProto *value) {
+  Onnx__AttributeProto *a = new_attribute(w, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR);
+  a->t = value;
+  return a;
+}
+
+void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text) {
+  Onnx__StringStringEntryProto *entry = arena_alloc(w->arena, sizeof *entry);
+  onnx__string_string_entry_proto__init(entry);
+  entry->key = arena_strdup(w->arena, "narrowcast");
+  entry->value = arena_strdup(w->arena, text);
+  node->metadata_props = list_with(w->arena, node->metadata_props, node->n_metadata_props++, entry);
+}
+
+// Elements beyond the largest finite value become that value; infinities and NaN stay.
+static uint64_t saturate(float *x, size_t n, double max) {
+  uint64_t changed = 0;
+  for (size_t i = 0; i < n; i++)
+    if (isfinite(x[i]) && fabs((double)x[i]) > max) {
+      x[i] = copysignf((float)max, x[i]);
+      changed++;
+    }
+  return changed;
+}
+
+enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *from,
+                                  const char *name, enum format_id f, Onnx__TensorProto **to,
+                                  struct diag *d) {
+  enum { BLOCK = 16384 };
+  float block[BLOCK];
+  struct arena scratch = {0};
+  struct tensor t;
+  enum status status = tensor_read(w->model, from, &scratch, &t, d);
+  if (status != STATUS_OK) {
+    arena_free(&scratch);
+    return status;
+  }
+  size_t width = (size_t)formats[f].stored_bits / 8;
+  uint8_t *codes = arena_array(w->arena, t.count, width);
+  struct round_mode mode = {.format = &formats[f], .ftz = w->plan->ftz};
+  for (uint64_t at = 0; at < t.count; at += BLOCK) {
+    size_t n = t.count - at < BLOCK ? (size_t)(t.count - at) : BLOCK;
+    memcpy(block, t.data + at * sizeof(float), n * sizeof(float));
+    struct round_count count = {0};
+    round_count_array(&mode, block, n, &count);
+    if (w->plan->constants == CONSTANTS_SATURATE && count.overflow > 0)
+      saturate(block, n, formats[f].max);
+    w->report->saturated += count.overflow;
+    round_encode_array(&mode, block, codes + at * width, n);
+  }
+  Onnx__TensorProto *copy = tensor_new(w->arena, name, formats[f].onnx_type, from->n_dims,
+                                       from->dims, codes, t.count * width);
+  copy->doc_string = from->doc_string;
+  copy->n_metadata_props = from->n_metadata_props;
+  copy->metadata_props = from->metadata_props;
+  *to = copy;
+  arena_free(&scratch);
+  return STATUS_OK;
+}
+
+bool rewrite_is_constant(const struct rewrite *w, int v) {
+  return graph_constant(w->graph, v) != NULL;
+}
+
+// A scope's new list of nodes while it is put together.
+struct splice {
+  Onnx__NodeProto **nodes;
+  size_t count;
+};
+
+static void splice_added(struct rewrite *w, struct splice *list, int v) {
+  for (int a = w->first_added[v]; a >= 0; a = w->added[a].next)
+    list->nodes[list->count++] = w->added[a].proto;
+}
+
+// Every scope's nodes in a sorted order, each followed by what was added behind its outputs; what
+// was added for inputs and initializers comes first.
+static void splice_scopes(struct rewrite *w) {
+  struct graph *g = w->graph;
+  size_t *sizes = arena_array(w->arena, (size_t)g->n_scopes, sizeof *sizes);
+  struct splice *lists = arena_array(w->arena, (size_t)g->n_scopes, sizeof *lists);
+  for (int v = 0; v < g->n_values; v++)
+    for (int a = w->first_added[v]; a >= 0; a = w->added[a].next)
+      sizes[g->values[v].scope]++;
+  for (int s = 0; s < g->n_scopes; s++)
+    lists[s].nodes =
+        arena_array(w->arena, (size_t)g->scopes[s].n_nodes + sizes[s], sizeof *lists[s].nodes);
+  for (int v = 0; v < g->n_values; v++)
+    if (g->values[v].origin != ORIGIN_NODE)
+      splice_added(w, &lists[g->values[v].scope], v);
+  for (int s = 0; s < g->n_scopes; s++) {
+    struct scope *scope = &g->scopes[s];
+    for (int i = 0; i < scope->n_nodes; i++) {
+      const struct node *node = &g->nodes[scope->order[i]];
+      lists[s].nodes[lists[s].count++] = node->proto;
+      for (int k = 0; k < node->n_outputs; k++)
+        if (node->outputs[k] >= 0)
+          splice_added(w, &lists[s], node->outputs[k]);
+    }
+    if (scope->graph) {
+      scope->graph->node = lists[s].nodes;
+      scope->graph->n_node = lists[s].count;
+    } else {
+      scope->function->node = lists[s].nodes;
+      scope->function->n_node = lists[s].count;
+    }
+  }
+}
+
+static void collect_names(struct rewrite *w) {
+  const struct graph *g = w->graph;
+  w->names.arena = w->arena;
+  for (int v = 0; v < g->n_values; v++)
+    map_put(&w->names, 0, g->values[v].name, 1);
+  for (int n = 0; n < g->n_nodes; n++)
+    if (g->nodes[n].proto->name)
+      map_put(&w->names, 0, g->nodes[n].proto->name, 1);
+}
+
+enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p,
+                          struct rewrite_report *report, struct arena *a, struct diag *d) {
+  *report = (struct rewrite_report){0};
+  size_t values = (size_t)g->n_values;
+  struct rewrite w = {
+      .model = m,
+      .graph = g,
+      .plan = p,
+      .arena = a,
+      .report = report,
+      .first_added = arena_array(a, values, sizeof *w.first_added),
+      .last_added = arena_array(a, values, sizeof *w.last_added),
+  };
+  for (size_t v = 0; v < values; v++)
+    w.first_added[v] = w.last_added[v] = -1;
+  collect_names(&w);
+  for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
+    TRY(passes[i].run(&w, d));
+  splice_scopes(&w);
+  return check_model(m, g->schemas, "rewrite", d);
+}

@@ -1,0 +1,442 @@
+// Decides the plan: classes from the policy's rules, what each node may run in from the tests of
+// its values and from the operator's schema, then formats for all nodes at once (plan_assign.c),
+// then formats for all values. A pure function; plan_make reads like the table of contents.
+#include "plan.h"
+
+#include "plan_assign.h"
+#include "plan_fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// identifier in the plan file, sentence for people
+static const struct {
+  const char *name, *text;
+} reasons[REASON_COUNT] = {
+    [REASON_NONE] = {"none", "nothing stands against it"},
+    [REASON_CLASS] = {"class", "the policy's rule keeps this operator in fp32"},
+    [REASON_NOT_FLOAT] = {"not_float", "has no fp32 tensor"},
+    [REASON_OVERFLOW] = {"overflow", "a value leaves the format's range"},
+    [REASON_ZERO] = {"zero", "too many values become zero"},
+    [REASON_SUBNORMAL] = {"subnormal", "too many values become subnormal"},
+    [REASON_CONSTANT] = {"constant", "a constant does not survive in the format"},
+    [REASON_NOT_SEEN] = {"not_seen", "a value was not seen in the calibration trace"},
+    [REASON_SCHEMA] = {"schema", "the operator does not take the format at this opset"},
+    [REASON_UNKNOWN_OP] = {"unknown_op", "the operator is not in the table"},
+    [REASON_SHAPE_MATH] = {"shape_math", "computes shapes"},
+    [REASON_NO_NEIGHBOUR] = {"no_neighbour", "nothing next to it runs narrow"},
+    [REASON_BOUNDARY] = {"boundary", "its Casts would cost more than it saves"},
+    [REASON_NONFINITE] = {"nonfinite", "a value is NaN in the fp32 model already"},
+    [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
+};
+
+const char *reason_name(enum reason r) {
+  return reasons[r].name;
+}
+
+const char *reason_text(enum reason r) {
+  return reasons[r].text;
+}
+
+static bool is_fp32(const struct graph *g, int v) {
+  return v >= 0 && g->values[v].type.kind == TYPE_TENSOR &&
+         g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+}
+
+// Whether the place of formal f may change its type at all: a variadic whose repetitions may differ
+// has no one type to change.
+static bool changeable(const struct formal *f) {
+  return f && !f->heterogeneous;
+}
+
+static enum format_id wanted_format(const struct graph *g, const struct plan *p, int n, int v,
+                                    const struct formal *f) {
+  if (!is_fp32(g, v))
+    return FORMAT_COUNT;
+  const struct node_plan *node = &p->nodes[n];
+  if (node->format == FORMAT_FP32 || !changeable(f) || (node->wide_vars >> f->var & 1) ||
+      !schema_allows(g->nodes[n].schema, f->var, formats[node->format].onnx_type))
+    return FORMAT_FP32;
+  return node->format;
+}
+
+enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k) {
+  const struct node *node = &g->nodes[n];
+  return wanted_format(g, p, n, node->inputs[k],
+                       node->schema ? schema_input(node->schema, k) : NULL);
+}
+
+enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k) {
+  const struct node *node = &g->nodes[n];
+  return wanted_format(g, p, n, node->outputs[k],
+                       node->schema ? schema_output(node->schema, k) : NULL);
+}
+
+bool plan_is_identity(const struct plan *p) {
+  for (int n = 0; n < p->n_nodes; n++)
+    if (p->nodes[n].format != FORMAT_FP32)
+      return false;
+  for (int v = 0; v < p->n_values; v++)
+    if (p->values[v].considered && p->values[v].format != FORMAT_FP32)
+      return false;
+  return true;
+}
+
+// What plan_make works on.
+struct planner {
+  struct plan *plan;
+  struct graph *graph;
+  const struct policy *policy;
+  struct arena *arena;
+  struct fits fits;
+  bool *shape_math;  // by value: computed from shapes and constants alone
+  uint8_t *allowed;  // by node: bit r for rung r
+};
+
+// ---- classes ----
+
+static const char **touched_names(const struct planner *pl, const struct node *node, int *count,
+                                  const char **fixed, int fixed_size) {
+  int total = node->n_inputs + node->n_outputs;
+  const char **names =
+      total <= fixed_size ? fixed : arena_array(pl->arena, (size_t)total, sizeof *names);
+  *count = 0;
+  for (int k = 0; k < node->n_inputs; k++)
+    if (node->inputs[k] >= 0)
+      names[(*count)++] = pl->graph->values[node->inputs[k]].name;
+  for (int k = 0; k < node->n_outputs; k++)
+    if (node->outputs[k] >= 0)
+      names[(*count)++] = pl->graph->values[node->outputs[k]].name;
+  return names;
+}
+
+static void classify(struct planner *pl, int n) {
+  enum { USUAL_NAMES = 16 };
+  const struct node *node = &pl->graph->nodes[n];
+  struct node_plan *out = &pl->plan->nodes[n];
+  const char *fixed[USUAL_NAMES];
+  struct rule_subject subject = {
+      .domain = node->proto->domain ? node->proto->domain : "",
+      .op = node->proto->op_type,
+      .node = graph_node_label(pl->graph, n),
+      .scope = pl->graph->scopes[node->scope].path,
+  };
+  subject.tensors = touched_names(pl, node, &subject.n_tensors, fixed, USUAL_NAMES);
+  const struct rule *rule = policy_match(pl->policy, &subject);
+  *out = (struct node_plan){
+      .class = rule ? rule->class : CLASS_KEEP,
+      .rule = rule,
+      .rule_id = rule ? rule->id : "",
+      .format = FORMAT_FP32,
+      .reason_value = -1,
+      .reason_format = pl->policy->ladder[0],
+  };
+}
+
+// ---- float arithmetic that computes shapes ----
+
+static bool shape_math_node(const struct planner *pl, const struct node *node) {
+  if (node_is(node->proto, "Shape") || node_is(node->proto, "Size"))
+    return true;
+  bool from_shape = false;
+  for (int k = 0; k < node->n_inputs; k++) {
+    int v = node->inputs[k];
+    if (v < 0 || graph_constant(pl->graph, v))
+      continue;
+    if (!pl->shape_math[v])
+      return false;
+    from_shape = true;
+  }
+  return from_shape;
+}
+
+// Forward over every scope in an order in which producers come first; a tensor filled to a computed
+// shape (ConstantOfShape, Expand) holds data again, not a shape.
+static void find_shape_math(struct planner *pl) {
+  static const char *const back_to_data[] = {"ConstantOfShape", "Expand",          "Tile",
+                                             "EyeLike",         "RandomNormal",    "RandomUniform",
+                                             "Range",           "RandomNormalLike"};
+  struct graph *g = pl->graph;
+  for (int s = 0; s < g->n_scopes; s++)
+    for (int i = 0; i < g->scopes[s].n_nodes; i++) {
+      const struct node *node = &g->nodes[g->scopes[s].order[i]];
+      bool data = node->n_bodies > 0 || node->function >= 0;
+      for (size_t b = 0; b < sizeof back_to_data / sizeof back_to_data[0] && !data; b++)
+        data = node_is(node->proto, back_to_data[b]);
+      if (data || !shape_math_node(pl, node))
+        continue;
+      for (int k = 0; k < node->n_outputs; k++)
+        if (node->outputs[k] >= 0)
+          pl->shape_math[node->outputs[k]] = true;
+    }
+}
+
+// ---- what a node may run in ----
+
+// Tests the values of one side of a node (inputs or outputs) that belong to variable `var`.
+static enum status test_side(struct planner *pl, int n, int r, int var, bool outputs,
+                             enum reason *why, int *culprit, struct diag *d) {
+  const struct node *node = &pl->graph->nodes[n];
+  int count = outputs ? node->n_outputs : node->n_inputs;
+  for (int k = 0; k < count && *why == REASON_NONE; k++) {
+    int v = outputs ? node->outputs[k] : node->inputs[k];
+    const struct formal *f =
+        outputs ? schema_output(node->schema, k) : schema_input(node->schema, k);
+    if (!is_fp32(pl->graph, v) || !f || f->var != var)
+      continue;
+    const struct fit *fit;
+    TRY(fits_test(&pl->fits, v, r, &fit, d));
+    if (fit->reason != REASON_NONE) {
+      *why = fit->reason;
+      *culprit = v;
+    }
+  }
+  return STATUS_OK;
+}
+
+// The type variable whose narrowing makes the node narrow: that of the first fp32 output, else of
+// the first fp32 input; -1 if there is neither, or if it cannot be changed.
+static int main_variable(const struct graph *g, const struct node *node) {
+  for (int k = 0; k < node->n_outputs; k++)
+    if (is_fp32(g, node->outputs[k])) {
+      const struct formal *f = schema_output(node->schema, k);
+      return changeable(f) ? f->var : -1;
+    }
+  for (int k = 0; k < node->n_inputs; k++)
+    if (is_fp32(g, node->inputs[k])) {
+      const struct formal *f = schema_input(node->schema, k);
+      return changeable(f) ? f->var : -1;
+    }
+  return -1;
+}
+
+// An output's type that follows from an attribute must be one that rewrite can write there.
+static bool attribute_writable(const struct node *node) {
+  for (int i = 0; i < node->schema->n_type_attributes; i++) {
+    const Onnx__AttributeProto *attribute =
+        node_attribute(node->proto, node->schema->type_attributes[i].attribute);
+    if (attribute && attribute->ref_attr_name && attribute->ref_attr_name[0])
+      return false;
+  }
+  return true;
+}
+
+// Boundaries need a Cast that knows the type: Cast took bfloat16 in opset 13.
+static bool cast_available(const struct planner *pl, int scope, int elem_type) {
+  int opset = graph_opset(pl->graph, scope, "");
+  opset = opset > 0 ? opset : graph_opset(pl->graph, 0, "");
+  const struct schema *cast = schema_find(pl->graph->schemas, "", "Cast", opset);
+  return cast && schema_allows(cast, cast->outputs[0].var, elem_type);
+}
+
+static enum status may_run(struct planner *pl, int n, int r, enum reason *why, int *culprit,
+                           struct diag *d) {
+  const struct node *node = &pl->graph->nodes[n];
+  int var = main_variable(pl->graph, node);
+  int elem_type = formats[pl->policy->ladder[r]].onnx_type;
+  *why = REASON_NONE;
+  *culprit = -1;
+  if (var < 0 || !schema_allows(node->schema, var, elem_type) || !attribute_writable(node) ||
+      !cast_available(pl, node->scope, elem_type)) {
+    *why = REASON_SCHEMA;
+    return STATUS_OK;
+  }
+  TRY(test_side(pl, n, r, var, false, why, culprit, d));
+  return test_side(pl, n, r, var, true, why, culprit, d);
+}
+
+// Variables besides the main one narrow along if all their values pass, else they stay fp32.
+static enum status find_wide_variables(struct planner *pl, int n, struct diag *d) {
+  const struct node *node = &pl->graph->nodes[n];
+  struct node_plan *out = &pl->plan->nodes[n];
+  int main_var = main_variable(pl->graph, node);
+  for (int var = 0; var < node->schema->n_vars && var < 64; var++) {
+    if (var == main_var)
+      continue;
+    for (int r = 0; r + 1 < pl->policy->n_ladder; r++) {
+      if (!(pl->allowed[n] & (1u << r)))
+        continue;
+      enum reason why = REASON_NONE;
+      int culprit;
+      TRY(test_side(pl, n, r, var, false, &why, &culprit, d));
+      TRY(test_side(pl, n, r, var, true, &why, &culprit, d));
+      if (why != REASON_NONE)
+        out->wide_vars |= 1ull << var;
+    }
+  }
+  return STATUS_OK;
+}
+
+static bool touches_fp32(const struct graph *g, const struct node *node) {
+  for (int k = 0; k < node->n_inputs; k++)
+    if (is_fp32(g, node->inputs[k]))
+      return true;
+  for (int k = 0; k < node->n_outputs; k++)
+    if (is_fp32(g, node->outputs[k]))
+      return true;
+  return false;
+}
+
+static bool does_shape_math(const struct planner *pl, const struct node *node) {
+  for (int k = 0; k < node->n_outputs; k++)
+    if (node->outputs[k] >= 0 && pl->shape_math[node->outputs[k]])
+      return true;
+  return false;
+}
+
+// A reason that needs no number: REASON_NONE if the node's values decide.
+static enum reason structural_reason(const struct planner *pl, int n) {
+  const struct node *node = &pl->graph->nodes[n];
+  if (pl->graph->scopes[node->scope].polymorphic)
+    return REASON_POLYMORPHIC;
+  if (!touches_fp32(pl->graph, node))
+    return REASON_NOT_FLOAT;
+  if (does_shape_math(pl, node))
+    return REASON_SHAPE_MATH;
+  if (!node->schema && node->function < 0)
+    return REASON_UNKNOWN_OP;
+  enum node_class class = pl->plan->nodes[n].class;
+  return class == CLASS_NARROW || class == CLASS_FOLLOW ? REASON_NONE : REASON_CLASS;
+}
+
+static enum status find_allowed(struct planner *pl, int n, struct diag *d) {
+  struct node_plan *out = &pl->plan->nodes[n];
+  int last = pl->policy->n_ladder - 1;
+  pl->allowed[n] = (uint8_t)(1u << last);
+  out->reason = structural_reason(pl, n);
+  if (out->reason == REASON_NONE && pl->graph->nodes[n].function >= 0)
+    out->reason = REASON_CLASS;  // a call is a boundary: the nodes inside its body are planned
+  if (out->reason != REASON_NONE)
+    return STATUS_OK;
+  for (int r = 0; r < last; r++) {
+    enum reason why;
+    int culprit;
+    TRY(may_run(pl, n, r, &why, &culprit, d));
+    if (why == REASON_NONE) {
+      pl->allowed[n] |= (uint8_t)(1u << r);
+    } else if (out->reason == REASON_NONE) {
+      out->reason = why;
+      out->reason_value = culprit;
+      out->reason_format = pl->policy->ladder[r];
+    }
+  }
+  return find_wide_variables(pl, n, d);
+}
+
+// ---- formats of values ----
+
+// The format that all readers of v want. Where they want several narrow ones, a constant takes the
+// first of them (it is stored once per format), anything else stays fp32.
+static enum format_id wanted_by_readers(const struct planner *pl, int v, bool constant) {
+  const struct value *value = &pl->graph->values[v];
+  enum format_id agreed = FORMAT_COUNT;
+  for (int u = 0; u < value->n_uses; u++) {
+    const struct use *use = &value->uses[u];
+    enum format_id wanted = FORMAT_FP32;
+    if (use->node >= 0)
+      wanted = plan_input_format(pl->graph, pl->plan, use->node, use->index);
+    if (wanted == FORMAT_FP32 || (!constant && agreed != FORMAT_COUNT && wanted != agreed))
+      return FORMAT_FP32;
+    agreed = wanted < agreed ? wanted : agreed;
+  }
+  return agreed == FORMAT_COUNT ? FORMAT_FP32 : agreed;
+}
+
+static enum status plan_value(struct planner *pl, int v, struct diag *d) {
+  struct plan *p = pl->plan;
+  const struct value *value = &pl->graph->values[v];
+  struct value_plan *out = &p->values[v];
+  *out = (struct value_plan){.format = FORMAT_FP32, .considered = is_fp32(pl->graph, v)};
+  if (!out->considered)
+    return STATUS_OK;
+  const struct fit *fit;
+  TRY(fits_test(&pl->fits, v, 0, &fit, d));
+  out->fit = *fit;
+  if (graph_constant(pl->graph, v))
+    out->format = wanted_by_readers(pl, v, true);
+  else if (value->origin == ORIGIN_NODE)
+    out->format = plan_output_format(pl->graph, p, value->producer, value->output);
+  else if (value->origin == ORIGIN_INPUT && p->narrow_inputs && !value->initializer)
+    out->format = wanted_by_readers(pl, v, false);
+  return STATUS_OK;
+}
+
+static void find_headroom(struct planner *pl) {
+  struct plan *p = pl->plan;
+  p->headroom = INFINITY;
+  p->headroom_value = -1;
+  for (int v = 0; v < p->n_values; v++) {
+    const struct value_plan *value = &p->values[v];
+    if (!value->considered || value->format == FORMAT_FP32 || graph_constant(pl->graph, v))
+      continue;
+    double headroom =
+        value->fit.absmax > 0 ? formats[value->format].max / value->fit.absmax : INFINITY;
+    if (headroom < p->headroom) {
+      p->headroom = headroom;
+      p->headroom_value = v;
+    }
+  }
+}
+
+// ---- provenance ----
+
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static void record_provenance(struct plan *p, const struct graph *g, const struct trace *t,
+                              const struct policy *policy, struct arena *a) {
+  memcpy(p->model_sha256, g->model->sha256, sizeof p->model_sha256);
+  p->model_file = arena_strdup(a, file_name(g->model->path));
+  p->policy_name = policy->name;
+  p->policy_version = policy->version;
+  memcpy(p->policy_sha256, policy->sha256, sizeof p->policy_sha256);
+  p->overrides = policy->overrides;
+  memcpy(p->ladder, policy->ladder, sizeof p->ladder);
+  p->n_ladder = policy->n_ladder;
+  p->narrow_inputs = policy->narrow_inputs;
+  p->narrow_outputs = policy->narrow_outputs;
+  p->ftz = policy->ftz;
+  p->constants = policy->constants;
+  p->claims = policy->claims;
+  p->n_claims = policy->n_claims;
+  p->has_trace = t != NULL;
+  if (!t)
+    return;
+  p->synthetic = t->synthetic;
+  p->steps = t->steps;
+  p->sample = t->sample;
+  memcpy(p->samples_sha256, t->samples_sha256, sizeof p->samples_sha256);
+}
+
+enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
+                      const struct policy *policy, struct arena *a, struct diag *d) {
+  *p = (struct plan){
+      .values = arena_array(a, (size_t)g->n_values, sizeof *p->values),
+      .nodes = arena_array(a, (size_t)g->n_nodes, sizeof *p->nodes),
+      .n_values = g->n_values,
+      .n_nodes = g->n_nodes,
+  };
+  struct planner pl = {
+      .plan = p,
+      .graph = g,
+      .policy = policy,
+      .arena = a,
+      .shape_math = arena_array(a, (size_t)g->n_values, sizeof *pl.shape_math),
+      .allowed = arena_array(a, (size_t)g->n_nodes, sizeof *pl.allowed),
+  };
+  record_provenance(p, g, t, policy, a);
+  fits_init(&pl.fits, g, t, policy, a);
+  find_shape_math(&pl);
+  for (int n = 0; n < g->n_nodes; n++) {
+    classify(&pl, n);
+    TRY(find_allowed(&pl, n, d));
+  }
+  assign_formats(p, g, policy, pl.allowed, a);
+  for (int v = 0; v < g->n_values; v++)
+    TRY(plan_value(&pl, v, d));
+  find_headroom(&pl);
+  return STATUS_OK;
+}

@@ -1,0 +1,153 @@
+// The range test and the constants test of the plan: can this value be stored in that format? Both
+// only measure; every threshold comes from the policy. See NUMERICS in the README ("The rule",
+// point 2).
+#include "plan_fit.h"
+
+#include "round.h"
+#include "tensor.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+void fits_init(struct fits *f, struct graph *g, const struct trace *t, const struct policy *policy,
+               struct arena *a) {
+  size_t values = (size_t)g->n_values;
+  *f = (struct fits){
+      .graph = g,
+      .trace = t,
+      .policy = policy,
+      .arena = a,
+      .known = arena_array(a, values, sizeof *f->known),
+      .tested = arena_array(a, values * (size_t)policy->n_ladder, sizeof *f->tested),
+  };
+}
+
+static bool representable_without_harm(const struct fit *fit, double max_zero, double max_subnormal,
+                                       enum reason *why) {
+  if (fit->zero_fraction > max_zero) {
+    *why = REASON_ZERO;
+    return false;
+  }
+  if (fit->subnormal_fraction > max_subnormal) {
+    *why = REASON_SUBNORMAL;
+    return false;
+  }
+  return true;
+}
+
+static struct fit range_test(const struct fits *f, int v, enum format_id format) {
+  const struct policy *policy = f->policy;
+  struct fit fit = {.reason = REASON_NOT_SEEN};
+  if (!f->trace || f->trace->stats[v].runs == 0)
+    return fit;
+  const struct stats *s = &f->trace->stats[v];
+  struct stats_fit measured = stats_fit(s, format, 0, policy->margin, policy->ftz);
+  fit = (struct fit){
+      .reason = REASON_NONE,
+      .absmax = (double)stats_absmax(s),
+      .headroom = measured.headroom,
+      .zero_fraction = measured.zero_fraction,
+      .subnormal_fraction = measured.subnormal_fraction,
+      .sqnr_db = measured.sqnr_db,
+  };
+  if (s->nans > 0)
+    fit.reason = REASON_NONFINITE;
+  else if (measured.overflows)
+    fit.reason = REASON_OVERFLOW;
+  else
+    representable_without_harm(&fit, policy->max_zero_fraction, policy->max_subnormal_fraction,
+                               &fit.reason);
+  return fit;
+}
+
+// Counts over every element of a constant, in blocks so that a large one needs no copy of itself.
+struct constant_count {
+  struct round_count rounded;
+  uint64_t finite_nonzero;
+  float absmax;
+  double signal, noise;  // sums of squares of values and of rounding errors
+};
+
+static void count_block(struct constant_count *c, const struct round_mode *mode, const float *x,
+                        float *scratch, size_t n) {
+  round_count_array(mode, x, n, &c->rounded);
+  round_array(mode, x, scratch, n);
+  for (size_t i = 0; i < n; i++) {
+    float magnitude = fabsf(x[i]);
+    if (!(magnitude > 0) || isinf(magnitude))
+      continue;
+    c->finite_nonzero++;
+    c->absmax = magnitude > c->absmax ? magnitude : c->absmax;
+    double error = (double)scratch[i] - (double)x[i];
+    c->signal += (double)x[i] * (double)x[i];
+    c->noise += isfinite(error) ? error * error : 0;
+  }
+}
+
+static enum status count_constant(const struct fits *f, int v, enum format_id format,
+                                  Onnx__TensorProto *proto, struct constant_count *c,
+                                  struct diag *d) {
+  enum { BLOCK = 4096 };
+  float block[BLOCK], scratch[BLOCK];
+  struct round_mode mode = {.format = &formats[format], .ftz = f->policy->ftz};
+  struct tensor t;
+  struct arena temporary = {0};
+  enum status status = tensor_read(f->graph->model, proto, &temporary, &t, d);
+  for (uint64_t at = 0; status == STATUS_OK && at < t.count; at += BLOCK) {
+    size_t n = t.count - at < BLOCK ? (size_t)(t.count - at) : BLOCK;
+    struct tensor part = t;
+    part.data = t.data + at * sizeof(float);
+    part.count = n;
+    part.size = n * sizeof(float);
+    tensor_to_float(&part, block);
+    count_block(c, &mode, block, scratch, n);
+  }
+  arena_free(&temporary);
+  if (status != STATUS_OK)
+    diag_at(d, NULL, NULL, f->graph->values[v].name);
+  return status;
+}
+
+static enum status constants_test(const struct fits *f, int v, enum format_id format,
+                                  Onnx__TensorProto *proto, struct fit *fit, struct diag *d) {
+  const struct policy *policy = f->policy;
+  struct constant_count c = {0};
+  TRY(count_constant(f, v, format, proto, &c, d));
+  double total = c.finite_nonzero ? (double)c.finite_nonzero : 1;
+  *fit = (struct fit){
+      .reason = REASON_NONE,
+      .absmax = (double)c.absmax,
+      .headroom = c.absmax > 0 ? formats[format].max / (double)c.absmax : INFINITY,
+      .zero_fraction = (double)c.rounded.zero / total,
+      .subnormal_fraction = (double)c.rounded.subnormal / total,
+      .sqnr_db = c.noise > 0 ? 10 * log10(c.signal / c.noise) : INFINITY,
+  };
+  enum reason ignored;
+  bool harmless = representable_without_harm(fit, policy->constant_max_zero_fraction,
+                                             policy->constant_max_subnormal_fraction, &ignored);
+  bool overflow_allowed = policy->constants != CONSTANTS_KEEP_WIDE;
+  if (!harmless || (c.rounded.overflow > 0 && !overflow_allowed))
+    fit->reason = REASON_CONSTANT;
+  return STATUS_OK;
+}
+
+enum status fits_test(struct fits *f, int v, int r, const struct fit **result, struct diag *d) {
+  size_t rungs = (size_t)f->policy->n_ladder;
+  if (!f->known[v])
+    f->known[v] = arena_array(f->arena, rungs, sizeof **f->known);
+  struct fit *fit = &f->known[v][r];
+  *result = fit;
+  bool *tested = &f->tested[(size_t)v * rungs + (size_t)r];
+  if (*tested)
+    return STATUS_OK;
+  *tested = true;
+  enum format_id format = f->policy->ladder[r];
+  Onnx__TensorProto *constant = graph_constant(f->graph, v);
+  if (constant)
+    TRY(constants_test(f, v, format, constant, fit, d));
+  else
+    *fit = range_test(f, v, format);
+  if (format == FORMAT_FP32)
+    fit->reason = REASON_NONE;
+  return STATUS_OK;
+}

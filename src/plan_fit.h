@@ -1,0 +1,24 @@
+// The tests of single values against single formats: the range test for values that a trace has
+// seen, the constants test for initializers and Constant nodes. Part of the planner.
+#ifndef PLAN_FIT_H
+#define PLAN_FIT_H
+
+#include "plan.h"
+
+struct fits {
+  struct graph *graph;
+  const struct trace *trace;  // NULL: none
+  const struct policy *policy;
+  struct arena *arena;
+  struct fit **known;  // per value: n_ladder results, or NULL while none was asked for
+  bool *tested;        // [value * n_ladder + rung]
+};
+
+void fits_init(struct fits *f, struct graph *g, const struct trace *t, const struct policy *policy,
+               struct arena *a);
+
+// Test of value v (an fp32 tensor) against rung r of the policy's ladder, computed once. The last
+// rung, fp32, always passes. Errors: STATUS_MODEL if a constant cannot be read.
+enum status fits_test(struct fits *f, int v, int r, const struct fit **result, struct diag *d);
+
+#endif

@@ -1,0 +1,282 @@
+// Builds the twin: clones of both models with narrow types carried as fp32 (emulate.c), the emitted
+// one under other names ("narrow/..." for values, "narrow.<domain>" for its functions), joined at
+// the inputs. A function body or subgraph is compared by what it gives out: no Compare can see two
+// of them at once.
+#include "verify_twin.h"
+
+#include "emulate.h"
+
+#include <string.h>
+
+static const char prefix[] = "narrow/";
+
+struct half {
+  struct model model;
+  struct graph graph;
+};
+
+// A clone of g's model with narrow types carried as fp32, indexed again.
+static enum status open_half(struct half *h, struct graph *g, bool ftz, struct arena *a,
+                             struct diag *d) {
+  h->model = clone_model(g->model, a);
+  TRY(graph_build(&h->graph, &h->model, g->schemas, a, d));
+  TRY(emulate_model(&h->model, &h->graph, ftz, a, d));
+  return graph_build(&h->graph, &h->model, g->schemas, a, d);
+}
+
+// ---- renaming of the emitted half ----
+
+static char *renamed(struct arena *a, const char *name) {
+  return name && name[0] ? arena_printf(a, "%s%s", prefix, name) : arena_strdup(a, "");
+}
+
+static void rename_infos(struct arena *a, Onnx__ValueInfoProto **list, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    list[i]->name = renamed(a, list[i]->name);
+}
+
+static void rename_scope(struct graph *g, int s, struct arena *a) {
+  Onnx__GraphProto *graph = g->scopes[s].graph;
+  if (!graph)
+    return;  // a function's body has its own names
+  rename_infos(a, graph->input, graph->n_input);
+  rename_infos(a, graph->output, graph->n_output);
+  rename_infos(a, graph->value_info, graph->n_value_info);
+  for (size_t i = 0; i < graph->n_initializer; i++)
+    graph->initializer[i]->name = renamed(a, graph->initializer[i]->name);
+  for (size_t i = 0; i < graph->n_sparse_initializer; i++)
+    if (graph->sparse_initializer[i]->values)
+      graph->sparse_initializer[i]->values->name =
+          renamed(a, graph->sparse_initializer[i]->values->name);
+  for (size_t i = 0; i < graph->n_node; i++) {
+    Onnx__NodeProto *node = graph->node[i];
+    node->name = renamed(a, node->name);
+    for (size_t k = 0; k < node->n_input; k++)
+      node->input[k] = renamed(a, node->input[k]);
+    for (size_t k = 0; k < node->n_output; k++)
+      node->output[k] = renamed(a, node->output[k]);
+  }
+}
+
+static char *function_domain(struct arena *a, const char *domain) {
+  return arena_printf(a, "narrow.%s", domain ? domain : "");
+}
+
+// The emitted model's functions get a domain of their own, and so do the calls of them.
+static void rename_functions(struct half *h, struct arena *a) {
+  Onnx__ModelProto *proto = h->model.proto;
+  for (int n = 0; n < h->graph.n_nodes; n++)
+    if (h->graph.nodes[n].function >= 0)
+      h->graph.nodes[n].proto->domain = function_domain(a, h->graph.nodes[n].proto->domain);
+  Onnx__OperatorSetIdProto **domains = NULL;
+  size_t n_domains = 0;
+  for (size_t i = 0; i < proto->n_functions; i++) {
+    proto->functions[i]->domain = function_domain(a, proto->functions[i]->domain);
+    emulate_import(a, &domains, &n_domains, proto->functions[i]->domain, 1);
+  }
+  for (size_t k = 0; k < n_domains; k++) {
+    emulate_import(a, &proto->opset_import, &proto->n_opset_import, domains[k]->domain, 1);
+    for (size_t i = 0; i < proto->n_functions; i++)
+      emulate_import(a, &proto->functions[i]->opset_import, &proto->functions[i]->n_opset_import,
+                     domains[k]->domain, 1);
+  }
+}
+
+// ---- joining ----
+
+struct join {
+  struct twin *twin;
+  struct graph *source, *emitted;  // as given: types before emulation
+  struct half a, b;                // source, emitted
+  struct arena *arena;
+  bool ftz;
+  Onnx__NodeProto **nodes;
+  size_t n_nodes;
+};
+
+static Onnx__NodeProto *new_node(struct join *j, const char *op, const char *domain, size_t inputs,
+                                 const char *output) {
+  Onnx__NodeProto *node = arena_alloc(j->arena, sizeof *node);
+  onnx__node_proto__init(node);
+  node->op_type = arena_strdup(j->arena, op);
+  node->domain = arena_strdup(j->arena, domain);
+  node->n_input = inputs;
+  node->input = arena_array(j->arena, inputs, sizeof *node->input);
+  node->n_output = 1;
+  node->output = arena_array(j->arena, 1, sizeof *node->output);
+  node->output[0] = arena_strdup(j->arena, output);
+  return node;
+}
+
+static void append_sorted(struct join *j, const struct graph *g) {
+  for (int i = 0; i < g->scopes[0].n_nodes; i++)
+    j->nodes[j->n_nodes++] = g->nodes[g->scopes[0].order[i]].proto;
+}
+
+static void drop_initializer(Onnx__GraphProto *graph, const char *name) {
+  size_t kept = 0;
+  for (size_t i = 0; i < graph->n_initializer; i++)
+    if (strcmp(graph->initializer[i]->name, name) != 0)
+      graph->initializer[kept++] = graph->initializer[i];
+  graph->n_initializer = kept;
+}
+
+// The emitted half's inputs are the source's, rounded where the emitted model declares them narrow.
+// Old models (IR below 4) list their weights as inputs: these are the emitted model's own.
+static void join_inputs(struct join *j) {
+  const struct scope *scope = &j->emitted->scopes[0];
+  for (int i = 0; i < scope->n_inputs; i++) {
+    const struct value *input = &j->emitted->values[scope->inputs[i]];
+    char *narrow_name = renamed(j->arena, input->name);
+    if (input->initializer && j->emitted->model->proto->ir_version < 4)
+      continue;
+    if (input->initializer)
+      drop_initializer(j->b.model.proto->graph, narrow_name);
+    int twin = graph_lookup(j->source, 0, input->name);
+    int from = twin >= 0 ? j->source->values[twin].type.elem_type : 0;
+    const struct format *to = format_from_onnx(input->type.elem_type);
+    if (to && from != input->type.elem_type) {
+      j->nodes[j->n_nodes++] =
+          emulate_new_round(j->arena, input->name, narrow_name, to->id, j->ftz);
+      continue;
+    }
+    Onnx__NodeProto *same = new_node(j, "Identity", "", 1, narrow_name);
+    same->input[0] = arena_strdup(j->arena, input->name);
+    j->nodes[j->n_nodes++] = same;
+  }
+}
+
+static bool is_float_tensor(const struct graph *g, int v) {
+  return v >= 0 && g->values[v].type.kind == TYPE_TENSOR &&
+         g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+}
+
+// A Compare for each value of the main graph that both halves have as (carried) fp32.
+static void join_compares(struct join *j) {
+  struct twin *t = j->twin;
+  t->values = arena_array(j->arena, (size_t)j->source->n_values, sizeof *t->values);
+  for (int v = 0; v < j->source->n_values; v++) {
+    const char *name = j->source->values[v].name;
+    if (j->source->values[v].scope != 0 || graph_constant(j->source, v))
+      continue;
+    if (!is_float_tensor(&j->a.graph, graph_lookup(&j->a.graph, 0, name)) ||
+        !is_float_tensor(&j->b.graph, graph_lookup(&j->b.graph, 0, name)))
+      continue;
+    Onnx__NodeProto *node =
+        new_node(j, "Compare", "narrowcast", 2, arena_printf(j->arena, "narrow//compare_%d", v));
+    node->input[0] = arena_strdup(j->arena, name);
+    node->input[1] = renamed(j->arena, name);
+    Onnx__AttributeProto *id = arena_alloc(j->arena, sizeof *id);
+    onnx__attribute_proto__init(id);
+    id->name = arena_strdup(j->arena, "id");
+    id->has_type = 1;
+    id->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    id->has_i = 1;
+    id->i = (int64_t)t->n_compared;
+    node->n_attribute = 1;
+    node->attribute = arena_array(j->arena, 1, sizeof *node->attribute);
+    node->attribute[0] = id;
+    j->nodes[j->n_nodes++] = node;
+    t->values[t->n_compared++] = v;
+  }
+}
+
+static void *joined(struct arena *a, void *first, size_t n_first, void *second, size_t n_second) {
+  void **list = arena_array(a, n_first + n_second, sizeof *list);
+  if (n_first)
+    memcpy(list, first, n_first * sizeof *list);
+  if (n_second)
+    memcpy(list + n_first, second, n_second * sizeof *list);
+  return list;
+}
+
+// Graph outputs of both halves, each name once, and the pairs to fetch.
+static void join_outputs(struct join *j) {
+  Onnx__GraphProto *a = j->a.model.proto->graph, *b = j->b.model.proto->graph;
+  struct twin *t = j->twin;
+  size_t count = 0, limit = a->n_output;
+  t->outputs = arena_array(j->arena, 2 * limit, sizeof *t->outputs);
+  t->output_values = arena_array(j->arena, limit, sizeof *t->output_values);
+  Onnx__ValueInfoProto **list = arena_array(j->arena, 2 * limit, sizeof *list);
+  struct map seen = {.arena = j->arena};
+  for (size_t i = 0; i < limit && i < b->n_output; i++) {
+    const char *name = a->output[i]->name;
+    if (!name || !name[0] || map_get(&seen, 0, name) >= 0)
+      continue;
+    map_put(&seen, 0, name, 1);
+    t->output_values[t->n_outputs] = graph_lookup(j->source, 0, name);
+    t->outputs[2 * t->n_outputs] = name;
+    t->outputs[2 * t->n_outputs + 1] = b->output[i]->name;
+    t->n_outputs++;
+    list[count++] = a->output[i];
+    list[count++] = b->output[i];
+  }
+  a->output = list;
+  a->n_output = count;
+}
+
+static void join_models(struct join *j) {
+  Onnx__ModelProto *a = j->a.model.proto, *b = j->b.model.proto;
+  Onnx__GraphProto *ga = a->graph, *gb = b->graph;
+  for (size_t i = 0; i < b->n_opset_import; i++) {
+    const char *domain = b->opset_import[i]->domain;
+    if (domain && domain[0] && strcmp(domain, "ai.onnx") != 0)
+      emulate_import(j->arena, &a->opset_import, &a->n_opset_import, domain,
+                     b->opset_import[i]->version);
+  }
+  emulate_import(j->arena, &a->opset_import, &a->n_opset_import, "narrowcast", 1);
+  a->functions = joined(j->arena, a->functions, a->n_functions, b->functions, b->n_functions);
+  a->n_functions += b->n_functions;
+  ga->initializer =
+      joined(j->arena, ga->initializer, ga->n_initializer, gb->initializer, gb->n_initializer);
+  ga->n_initializer += gb->n_initializer;
+  ga->sparse_initializer = joined(j->arena, ga->sparse_initializer, ga->n_sparse_initializer,
+                                  gb->sparse_initializer, gb->n_sparse_initializer);
+  ga->n_sparse_initializer += gb->n_sparse_initializer;
+  ga->node = j->nodes;
+  ga->n_node = j->n_nodes;
+  // From IR 4 on, initializers need not be inputs: those of the emitted half are not.
+  a->has_ir_version = 1;
+  a->ir_version = a->ir_version < 4 ? 4 : a->ir_version;
+}
+
+// Types are inferred anew by the engine; what a model declares of inner values may be stale.
+static void drop_value_info(const struct graph *g) {
+  for (int s = 0; s < g->n_scopes; s++) {
+    Onnx__GraphProto *graph = g->scopes[s].graph;
+    if (!graph)
+      continue;
+    size_t kept = 0;
+    for (size_t i = 0; i < graph->n_value_info; i++) {
+      int v = graph->value_info[i]->name ? graph_lookup(g, s, graph->value_info[i]->name) : -1;
+      bool unknown_op =
+          v >= 0 && g->values[v].producer >= 0 && !g->nodes[g->values[v].producer].schema;
+      if (unknown_op)
+        graph->value_info[kept++] = graph->value_info[i];
+    }
+    graph->n_value_info = kept;
+  }
+}
+
+enum status twin_build(struct twin *t, struct graph *source, struct graph *emitted, bool ftz,
+                       struct arena *a, struct diag *d) {
+  *t = (struct twin){0};
+  struct join j = {.twin = t, .source = source, .emitted = emitted, .arena = a, .ftz = ftz};
+  TRY(open_half(&j.a, source, ftz, a, d));
+  TRY(open_half(&j.b, emitted, ftz, a, d));
+  drop_value_info(&j.a.graph);
+  drop_value_info(&j.b.graph);
+  size_t capacity = (size_t)j.a.graph.scopes[0].n_nodes + (size_t)j.b.graph.scopes[0].n_nodes +
+                    (size_t)source->n_values + (size_t)emitted->scopes[0].n_inputs;
+  j.nodes = arena_array(a, capacity, sizeof *j.nodes);
+  for (int s = 0; s < j.b.graph.n_scopes; s++)
+    rename_scope(&j.b.graph, s, a);
+  rename_functions(&j.b, a);
+  append_sorted(&j, &j.a.graph);
+  join_inputs(&j);
+  append_sorted(&j, &j.b.graph);
+  join_compares(&j);
+  join_outputs(&j);
+  join_models(&j);
+  return clone_pack(&t->packed, &j.a.model, a, d);
+}

@@ -1,0 +1,25 @@
+// The twin: one model that holds the source and the emitted model side by side, fed with the same
+// inputs, with a Compare for each value that both have. Part of verify.
+#ifndef VERIFY_TWIN_H
+#define VERIFY_TWIN_H
+
+#include "clone.h"
+#include "graph.h"
+#include "plan.h"
+
+struct twin {
+  struct packed_model packed;
+  int *values;  // per Compare id: value id of the source graph
+  size_t n_compared;
+  // Names in the twin of the graph outputs that can be fetched, source and narrow in pairs: [2k]
+  // and [2k + 1]; and the source's value id of each pair.
+  const char **outputs;
+  int *output_values;
+  size_t n_outputs;  // pairs
+};
+
+// Neither graph is changed. ftz as in the plan. Errors: STATUS_MODEL.
+enum status twin_build(struct twin *t, struct graph *source, struct graph *emitted, bool ftz,
+                       struct arena *a, struct diag *d);
+
+#endif
