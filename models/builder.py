@@ -1,6 +1,6 @@
 """A few helpers shared by the scripts that make the project's models.
 
-`Builder` collects nodes, tensors, inputs and outputs of one graph and turns them into a checked model;
+`Builder` collects nodes, tensors, inputs and outputs of one graph and turns them into a model;
 everything is written in the order of the calls, so that the same script gives the same bytes.
 Works with Debian's python3-onnx (1.12) and later versions.
 """
@@ -11,12 +11,13 @@ from onnx import TensorProto, checker, helper, numpy_helper, save
 
 PRODUCER = "narrowcast-models"
 OPSET, IR = 17, 8
-FLOAT, DOUBLE, INT64, BOOL = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.BOOL)
+FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
+INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 
 
-def value(name, shape, kind=FLOAT):
-    """A graph input or output: `shape` holds numbers and names of dynamic dimensions, None is unknown."""
-    return helper.make_tensor_value_info(name, kind, shape)
+def value(name, shape, kind=FLOAT, about=""):
+    """A graph input or output: `shape` holds numbers, and names of dynamic dimensions."""
+    return helper.make_tensor_value_info(name, kind, shape, about)
 
 
 def constant(name, array):
@@ -33,10 +34,11 @@ class Builder:
         self.nodes, self.tensors, self.inputs, self.outputs, self.sparse = [], [], [], [], []
 
     def node(self, operator, inputs, outputs, name=None, domain=None, **attributes):
-        """Adds a node, by default called after its first output; returns the output's name (or names)."""
+        """Adds a node, by default named after its first output; returns `outputs`."""
         names = [outputs] if isinstance(outputs, str) else list(outputs)
         name = "/" + names[0].replace(".", "/") if name is None else name
-        self.nodes.append(helper.make_node(operator, inputs, names, name=name or None, domain=domain, **attributes))
+        self.nodes.append(helper.make_node(operator, inputs, names, name=name or None,
+                                           domain=domain, **attributes))
         return outputs
 
     def tensor(self, name, array):
@@ -47,16 +49,17 @@ class Builder:
         self.inputs.append(value(name, shape, kind))
         return name
 
-    def output(self, name, shape, kind=FLOAT):
-        self.outputs.append(value(name, shape, kind))
+    def output(self, name, shape, kind=FLOAT, about=""):
+        self.outputs.append(value(name, shape, kind, about))
 
     def graph(self):
         return helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.tensors,
                                  sparse_initializer=self.sparse)
 
     def model(self, functions=(), domains=()):
-        opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(domain, 1) for domain in domains)]
-        return helper.make_model(self.graph(), producer_name=PRODUCER, ir_version=IR, opset_imports=opsets,
+        opsets = [("", OPSET), *((domain, 1) for domain in domains)]
+        return helper.make_model(self.graph(), producer_name=PRODUCER, ir_version=IR,
+                                 opset_imports=[helper.make_opsetid(*opset) for opset in opsets],
                                  functions=list(functions))
 
 

@@ -21,7 +21,10 @@ static ProtobufCMessage *clone_message(const ProtobufCMessage *from, struct aren
     bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
     if (field->label != PROTOBUF_C_LABEL_REPEATED) {
       ProtobufCMessage **child = place(to, field->offset);
-      if (is_message && *child)
+      // The fields of a oneof share their place: only the one that the case names is there.
+      bool there = !(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) ||
+                   *(uint32_t *)place(to, field->quantifier_offset) == field->id;
+      if (is_message && there && *child)
         *child = clone_message(*child, a);
       continue;
     }

@@ -89,16 +89,20 @@ Onnx__NodeProto *emulate_new_round(struct arena *a, const char *input, const cha
 static void widen_type(Onnx__TypeProto *type) {
   if (!type)
     return;
-  if (type->tensor_type && is_narrow(type->tensor_type->elem_type))
-    type->tensor_type->elem_type = FLOAT;
-  if (type->sparse_tensor_type && is_narrow(type->sparse_tensor_type->elem_type))
-    type->sparse_tensor_type->elem_type = FLOAT;
-  if (type->sequence_type)
-    widen_type(type->sequence_type->elem_type);
-  if (type->optional_type)
-    widen_type(type->optional_type->elem_type);
-  if (type->map_type)
-    widen_type(type->map_type->value_type);
+  switch (type->value_case) {
+  case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE:
+    if (is_narrow(type->tensor_type->elem_type))
+      type->tensor_type->elem_type = FLOAT;
+    break;
+  case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
+    if (is_narrow(type->sparse_tensor_type->elem_type))
+      type->sparse_tensor_type->elem_type = FLOAT;
+    break;
+  case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE: widen_type(type->sequence_type->elem_type); break;
+  case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE: widen_type(type->optional_type->elem_type); break;
+  case ONNX__TYPE_PROTO__VALUE_MAP_TYPE: widen_type(type->map_type->value_type); break;
+  default: break;
+  }
 }
 
 static void widen_declarations(Onnx__ValueInfoProto **list, size_t count) {

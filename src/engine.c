@@ -173,10 +173,8 @@ static bool load_python(struct engine *e, char *why, size_t size) {
 }
 
 static bool load_anywhere(struct engine *e, char *why, size_t size) {
-  // What is missing in one place is of no interest; a library that is there and unfit is.
-  char ignored[512];
-  if (load_file(e, "libonnxruntime.so.1", ignored, sizeof ignored) ||
-      load_file(e, "libonnxruntime.so", ignored, sizeof ignored))
+  if (load_file(e, "libonnxruntime.so", why, size) ||
+      load_file(e, "libonnxruntime.so.1", why, size))
     return true;
 #ifdef NARROWCAST_DEPS
   if (load_pattern(e, NARROWCAST_DEPS "/lib/libonnxruntime.so*", why, size))
@@ -186,7 +184,7 @@ static bool load_anywhere(struct engine *e, char *why, size_t size) {
 }
 
 static enum status load(struct engine *e, const char *path, struct diag *d) {
-  char why[512] = "no library was found";
+  char why[512] = "";
   const char *variable = getenv("NARROWCAST_ORT");
   bool none = !path && variable && strcmp(variable, "none") == 0;
   if (!path && variable && variable[0])
@@ -261,6 +259,16 @@ static OrtStatus *value_over(const struct engine *e, const void *data, size_t si
                                                 (ONNXTensorElementDataType)elem_type, value);
 }
 
+static void release_values(const struct engine *e, OrtValue **values, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (values[i])
+      e->api->ReleaseValue(values[i]);
+  free(values);
+}
+
+// The loader copies them into its graph. AddInitializer would make the session use ours in place,
+// but it replaces by name alone: also an initializer of a branch that has the same name, and one
+// that the optimiser has transposed and kept the name of. (Data in files is mapped, not copied.)
 static enum status add_initializers(const struct engine *e, OrtSessionOptions *options,
                                     const struct session_options *wanted, struct diag *d) {
   size_t n = wanted->n_initializers;
@@ -276,10 +284,7 @@ static enum status add_initializers(const struct engine *e, OrtSessionOptions *o
   }
   if (!status && n)
     status = e->api->AddExternalInitializers(options, names, (const OrtValue *const *)values, n);
-  for (size_t i = 0; i < n; i++)
-    if (values[i])
-      e->api->ReleaseValue(values[i]);
-  free(values);
+  release_values(e, values, n);
   free(names);
   return status ? fail(e, status, d) : STATUS_OK;
 }
@@ -305,7 +310,7 @@ static enum status configure(const struct engine *e, OrtSessionOptions *options,
     ORT_TRY(e, api->AddSessionConfigEntry(options,
                                           "session.model_external_initializers_file_folder_path",
                                           wanted->directory));
-  return add_initializers(e, options, wanted, d);
+  return STATUS_OK;
 }
 
 // Notes the names that the session takes: its inputs, then the initializers that can be replaced.
@@ -328,6 +333,7 @@ static enum status open_bytes(struct session *s, OrtSessionOptions *options, con
                               size_t size, const struct session_options *wanted, struct diag *d) {
   const struct engine *e = s->engine;
   TRY(configure(e, options, wanted, d));
+  TRY(add_initializers(e, options, wanted, d));
   ORT_TRY(e, operators_register(&s->operators, e->api, options, wanted->probe));
   ORT_TRY(e, e->api->CreateSessionFromArray(e->env, bytes, size, options, &s->session));
   return list_inputs(s, d);
@@ -371,10 +377,7 @@ enum status session_check_file(struct engine *engine, const char *path,
 }
 
 static void release_outputs(struct session *s) {
-  for (size_t i = 0; i < s->n_outputs; i++)
-    if (s->outputs[i])
-      s->engine->api->ReleaseValue(s->outputs[i]);
-  free(s->outputs);
+  release_values(s->engine, s->outputs, s->n_outputs);
   s->outputs = NULL;
   s->n_outputs = 0;
   arena_free(&s->arena);
@@ -526,10 +529,7 @@ enum status session_run(struct session *session, const struct array *inputs, siz
                                     n, output_names, n_outputs, session->outputs);
     status = failed ? fail(e, failed, d) : read_outputs(session, output_names, outputs, d);
   }
-  for (size_t i = 0; i < n; i++)
-    if (values[i])
-      e->api->ReleaseValue(values[i]);
-  free(values);
+  release_values(e, values, n);
   free(names);
   return status;
 }

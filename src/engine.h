@@ -2,11 +2,12 @@
 // hold three custom operators of domain "narrowcast", whose kernels see tensors in place:
 //
 //   Observe(x) -> n            attribute id: adds x to probe->observed[id]; x float, double,
-//   float16
-//                              or bfloat16 (converted), any shape; n is one int64 that nobody reads
+//                              float16 or bfloat16 (converted), any shape; n is one int64 that
+//                              nobody reads
 //   Round(x) -> y              attributes format (name, see format.h), scale (power of two, log2),
 //                              saturate, ftz: y = value to format and back; float in, float out
-//   Compare(reference, narrow) -> n   attribute id: adds both to probe->compared[id]; float
+//   Compare(reference, narrow) -> n   attribute id: adds both to probe->compared[id] (not the top-1
+//                              counts); float
 //
 // Kernels use ONNX Runtime's own thread pool and give the same result for any number of threads.
 #ifndef ENGINE_H
@@ -26,9 +27,9 @@ struct engine_info {
 };
 
 // Loads the library: `path` if not NULL (a file, or a folder that holds one), else the
-// environment's NARROWCAST_ORT, the system's library, the set-up's own copy (.deps/lib), an
-// onnxruntime Python package. Any version from 1.17 on. Error: STATUS_ENGINE, and the hint says how
-// to get one.
+// environment's NARROWCAST_ORT ("none": there is none), the system's library, the set-up's own copy
+// (.deps/lib), an onnxruntime Python package. Any version from 1.17 on. Error: STATUS_ENGINE, and
+// the hint says how to get one.
 enum status engine_open(struct engine **engine, const char *path, struct diag *d);
 void engine_close(struct engine *engine);
 const struct engine_info *engine_info(const struct engine *engine);
@@ -48,8 +49,10 @@ struct probe {
 
 enum optimisation { OPTIMISE_NONE, OPTIMISE_BASIC, OPTIMISE_EXTENDED, OPTIMISE_ALL };
 
-// Data of an initializer that is kept out of the model's bytes (the model says EXTERNAL for it):
-// handed to the session in place, never copied by us. `data` must outlive the session.
+// Data of an initializer that is kept out of the model's bytes (the model says EXTERNAL for it,
+// with any location). `data` needs no alignment and must outlive the session. The engine makes one
+// copy; what lies in a file is better referred to (location, offset, length) below `directory`,
+// since the engine maps that.
 struct engine_initializer {
   const char *name;
   int elem_type;
@@ -65,7 +68,7 @@ struct session_options {
   const struct engine_initializer *initializers;
   size_t n_initializers;
   struct probe *probe;    // NULL if the model has no custom operators that need one
-  const char *directory;  // where the model's remaining external data lies; NULL: none
+  const char *directory;  // where the model's remaining external data lies; NULL: current
 };
 
 // Prepares a model from memory. Errors: STATUS_ENGINE with the engine's own message.
@@ -79,7 +82,9 @@ void session_close(struct session *session);
 
 // Runs once. inputs: by name, every required input of the model. outputs: names wanted (may be 0;
 // an Observe-only run still computes the graph's outputs, so name at least one); results are arrays
-// owned by the session until the next run, data in place. Errors: STATUS_ENGINE.
+// owned by the session until the next run, data in place; elem_type 0 and no data for what is no
+// tensor. Inputs named "label:..." that the model does not have are left out. Errors:
+// STATUS_ENGINE.
 enum status session_run(struct session *session, const struct array *inputs, size_t n_inputs,
                         const char *const *output_names, size_t n_outputs, struct array *outputs,
                         struct diag *d);

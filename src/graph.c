@@ -12,9 +12,8 @@
 
 // Deeper nesting than any reader of ONNX takes; keeps the recursion here within the stack.
 enum { SCOPE_DEPTH_MAX = 200 };
-// Beyond this many bytes a scope's path or a node's label is replaced by a number, so that long
-// names in deep nests cannot multiply.
-enum { PATH_MAX_BYTES = 2000, LABEL_MAX_BYTES = 300 };
+// A longer name of a node or attribute is no part of a path.
+enum { LABEL_MAX_BYTES = 300 };
 
 struct builder {
   struct graph *g;
@@ -71,9 +70,9 @@ static enum status check_declared(struct builder *b, int scope, const Onnx__Valu
     elem_type = t->tensor_type->elem_type;
   if (elem_type == 0 || elem_type_known(elem_type))
     return STATUS_OK;
-  return fail_tensor(b, scope, text_of(info->name),
-                     arena_printf(b->g->arena, "is declared with the unknown element type %d",
-                                  elem_type));
+  return fail_tensor(
+      b, scope, text_of(info->name),
+      arena_printf(b->g->arena, "is declared with the unknown element type %d", elem_type));
 }
 
 static enum status define_input(struct builder *b, int scope, int index, const char *name) {
@@ -142,9 +141,9 @@ static enum status define_sparse(struct builder *b, int scope, Onnx__SparseTenso
   }
   TRY(check_tensor_type(b, scope, name, sparse->values));
   int v = map_get(&b->g->names, scope, name);
-  bool is_default = v >= 0 && !b->g->values[v].initializer &&
-                    (b->g->values[v].origin == ORIGIN_INPUT ||
-                     b->g->values[v].origin == ORIGIN_FORMAL);
+  bool is_default =
+      v >= 0 && !b->g->values[v].initializer &&
+      (b->g->values[v].origin == ORIGIN_INPUT || b->g->values[v].origin == ORIGIN_FORMAL);
   if (is_default)
     return STATUS_OK;
   TRY(define_value(b, scope, name, ORIGIN_SPARSE, &v));
@@ -210,12 +209,25 @@ static enum status define_body(struct builder *b, int n, const Onnx__AttributePr
   return STATUS_OK;
 }
 
+static enum status check_attribute_tensor(struct builder *b, int n, const Onnx__AttributeProto *a,
+                                          const Onnx__TensorProto *t) {
+  if (!t || elem_type_known(t->data_type))
+    return STATUS_OK;
+  diag_at(b->d, NULL, graph_node_label(b->g, n), *text_of(t->name) ? t->name : NULL);
+  return diag_fail(b->d, STATUS_MODEL, "attribute %s holds a tensor of the unknown element type %d",
+                   text_of(a->name), t->data_type);
+}
+
 // Graphs in any attribute, whatever its stated type: old files leave the type out.
 static enum status define_bodies(struct builder *b, int n) {
   Onnx__NodeProto *proto = b->g->nodes[n].proto;
   size_t count = 0;
-  for (size_t i = 0; i < proto->n_attribute; i++)
-    count += (proto->attribute[i]->g != NULL) + proto->attribute[i]->n_graphs;
+  for (size_t i = 0; i < proto->n_attribute; i++) {
+    const Onnx__AttributeProto *a = proto->attribute[i];
+    count += (a->g != NULL) + a->n_graphs;
+    TRY(check_attribute_tensor(b, n, a, a->t));
+    TRY(check_attribute_tensor(b, n, a, a->sparse_tensor ? a->sparse_tensor->values : NULL));
+  }
   if (count == 0)
     return STATUS_OK;
   b->g->nodes[n].bodies = arena_array(b->g->arena, count, sizeof(int));
@@ -248,7 +260,7 @@ static enum status define_nodes(struct builder *b, int scope, Onnx__NodeProto **
   int *nodes = arena_array(b->g->arena, count, sizeof *nodes);
   for (size_t i = 0; i < count; i++) {
     void *array = b->g->nodes;
-    int n;
+    int n = -1;
     TRY(reserve(b, &array, &b->g->capacity_nodes, &b->g->n_nodes, sizeof *b->g->nodes, &n));
     b->g->nodes = array;
     nodes[i] = n;
@@ -365,8 +377,8 @@ static struct packed_function pack_function(struct arena *a, const Onnx__Functio
 }
 
 // Engines disagree about which of two definitions counts, so they must be the same.
-static enum status check_same_function(struct builder *b, struct packed_function *first,
-                                       int scope, const Onnx__FunctionProto *second) {
+static enum status check_same_function(struct builder *b, struct packed_function *first, int scope,
+                                       const Onnx__FunctionProto *second) {
   if (!first->bytes)
     *first = pack_function(b->g->arena, b->g->scopes[scope].function);
   struct arena scratch = {0};
@@ -411,8 +423,7 @@ static enum status resolve_operator(struct builder *b, int n, struct arena *scra
   struct node *node = &b->g->nodes[n];
   const char *domain = plain_domain(node->proto->domain);
   if (b->functions.count) {
-    const char *key =
-        function_key(scratch, domain, node->proto->op_type, node->proto->overload);
+    const char *key = function_key(scratch, domain, node->proto->op_type, node->proto->overload);
     node->function = map_get(&b->functions, 0, key);
     if (node->function >= 0)
       return STATUS_OK;
@@ -426,7 +437,8 @@ static enum status resolve_operator(struct builder *b, int n, struct arena *scra
   if (opset <= 0) {
     diag_at(b->d, NULL, graph_node_label(b->g, n), NULL);
     diag_hint(b->d, "Add an opset_import for the domain, or the local function that is meant.");
-    return diag_fail(b->d, STATUS_MODEL, "operator %s is of domain \"%s\", which %s does not import",
+    return diag_fail(b->d, STATUS_MODEL,
+                     "operator %s is of domain \"%s\", which %s does not import",
                      node->proto->op_type, domain, root ? "the function" : "the model");
   }
   node->schema = schema_find(b->g->schemas, domain, node->proto->op_type, opset);
@@ -537,9 +549,11 @@ static enum status check_header(struct builder *b, const Onnx__ModelProto *proto
   if (!proto->graph)
     return diag_fail(b->d, STATUS_MODEL, "the model has no graph");
   if (!proto->has_ir_version)
-    return diag_fail(b->d, STATUS_MODEL, "the model has no ir_version, which every reader requires");
+    return diag_fail(b->d, STATUS_MODEL,
+                     "the model has no ir_version, which every reader requires");
   if (proto->n_opset_import == 0) {
-    diag_hint(b->d, "Add the opset_import that the model was exported for, e.g. ai.onnx version 17.");
+    diag_hint(b->d,
+              "Add the opset_import that the model was exported for, e.g. ai.onnx version 17.");
     return diag_fail(b->d, STATUS_MODEL, "the model has no opset_import");
   }
   return STATUS_OK;
@@ -568,8 +582,7 @@ enum status graph_build(struct graph *g, struct model *m, const struct schema_ta
                       .names = {.arena = a},
                       .opsets = {.arena = a},
                       .paths = {.arena = a}};
-  struct builder b = {
-      .g = g, .d = d, .node_names = {.arena = a}, .functions = {.arena = a}};
+  struct builder b = {.g = g, .d = d, .node_names = {.arena = a}, .functions = {.arena = a}};
   diag_at(d, m->path, NULL, NULL);
   TRY(check_header(&b, m->proto));
   TRY(define_opsets(&b, 0, m->proto->opset_import, m->proto->n_opset_import));

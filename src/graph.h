@@ -43,8 +43,8 @@ struct value {
 struct node {
   Onnx__NodeProto *proto;
   int scope;
-  int index;   // among the nodes of its scope, in file order
-  bool named;  // has a name that no other node of its scope has
+  int index;                    // among the nodes of its scope, in file order
+  bool named;                   // has a name that no other node of its scope has
   const struct schema *schema;  // NULL: unknown operator, or a call of a local function
   int function;                 // scope id of the local function called, or -1
   int *inputs, *outputs;        // value ids; -1 for an empty (absent) one
@@ -105,8 +105,8 @@ int graph_lookup(const struct graph *g, int scope, const char *name);
 // the main graph, used without an import.
 int graph_opset(const struct graph *g, int scope, const char *domain);
 
-// "name", or "<scope path>::name" outside the main graph. Unique, and the same on every run. (A name
-// of the main graph that reads like one of another scope gets "::" in front.)
+// "name", or "<scope path>::name" outside the main graph. Unique, and the same on every run. (A
+// name of the main graph that reads like one of another scope gets "::" in front.)
 const char *graph_value_label(const struct graph *g, int value);
 // The node's name if unique in its scope, else "#<index in its scope>(<op>)"; "<scope path>::" in
 // front outside the main graph. Unique, and the same on every run.

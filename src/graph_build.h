@@ -4,6 +4,10 @@
 
 #include "graph.h"
 
+// A scope's path that would be longer is a number instead, so that long names in deep nests cannot
+// multiply.
+enum { PATH_MAX_BYTES = 2000 };
+
 // Fills scope.order of every scope. Errors: STATUS_MODEL (a cycle).
 enum status graph_sort(struct graph *g, struct diag *d);
 

@@ -39,13 +39,12 @@ bool node_is(const Onnx__NodeProto *n, const char *op) {
 // would be taken for one of another scope.
 static bool reads_like_scoped(const struct graph *g, const char *name) {
   const char *end = strstr(name, "::");
-  if (!end)
+  char path[PATH_MAX_BYTES + 1];
+  if (!end || (size_t)(end - name) >= sizeof path)
     return false;
-  struct arena scratch = {0};
-  const char *path = arena_printf(&scratch, "%.*s", (int)(end - name), name);
-  bool found = map_get(&g->paths, 0, path) >= 0;
-  arena_free(&scratch);
-  return found;
+  memcpy(path, name, (size_t)(end - name));
+  path[end - name] = '\0';
+  return map_get(&g->paths, 0, path) >= 0;
 }
 
 const char *graph_value_label(const struct graph *g, int value) {

@@ -127,8 +127,7 @@ static bool skip_number(struct scan *s) {
   }
   if (s->at - begin > NUMBER_LENGTH_MAX)
     return fail_at(s, begin, "this number has too many digits");
-  // The locale's decimal point does not matter here: the exponent alone can overflow, or strtod
-  // stops before it, at a magnitude below 10^60.
+  // The program never calls setlocale: strtod's decimal point is '.'.
   if (exponent && !isfinite(strtod(begin, NULL)))
     return fail_at(s, begin, "this number is out of range");
   return true;
@@ -143,8 +142,6 @@ static bool skip_word(struct scan *s) {
       return true;
     }
   }
-  if (s->at[0] == '/' && (s->at[1] == '/' || s->at[1] == '*'))
-    return fail_at(s, s->at, "JSON has no comments; use \"why\" or \"description\"");
   return fail_at(s, s->at, *s->at ? "expected a value" : "the text ends too early");
 }
 
@@ -263,6 +260,8 @@ static enum status check_text(const char *text, const char *path, enum status st
   }
   if (!s.error)
     return STATUS_OK;
+  if (s.at[0] == '/' && (s.at[1] == '/' || s.at[1] == '*'))
+    s.error = "it has no comments; use \"why\" or \"description\"";
   const char *line_begin = s.at;
   while (line_begin > text && line_begin[-1] != '\n')
     line_begin--;

@@ -37,7 +37,7 @@ struct model {
 // Maps, checks and unpacks `path`. `limits` may be NULL for the defaults. `arena` must outlive the
 // model. Errors: STATUS_IO (cannot be read), STATUS_MODEL (not a model; names what and where).
 // After an error there is nothing to close. Not seen as errors: what protobuf reads as an unknown
-// field (it is kept), a repeated single message (merged; at most 16 times).
+// field (it is kept), a repeated single message (merged; at most 100 in a file).
 enum status model_load(struct model *m, struct arena *arena, const char *path,
                        const struct model_limits *limits, struct diag *d);
 

@@ -36,7 +36,8 @@ static void retype_listed_input(struct rewrite *w, int v, int elem_type) {
     return;
   for (size_t i = 0; i < scope->graph->n_input; i++) {
     Onnx__ValueInfoProto *info = scope->graph->input[i];
-    if (info->name && strcmp(info->name, value->name) == 0 && info->type && info->type->tensor_type)
+    if (info->name && strcmp(info->name, value->name) == 0 && info->type &&
+        info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
       info->type->tensor_type->elem_type = elem_type;
   }
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static void retype(Onnx__ValueInfoProto *info, enum format_id f) {
-  if (info->type && info->type->tensor_type) {
+  if (info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
     info->type->tensor_type->has_elem_type = 1;
     info->type->tensor_type->elem_type = formats[f].onnx_type;
   }

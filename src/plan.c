@@ -122,6 +122,9 @@ static void classify(struct planner *pl, int n) {
       .node = graph_node_label(pl->graph, n),
       .scope = pl->graph->scopes[node->scope].path,
   };
+  for (int k = 0; k < node->n_inputs && k < 64; k++)
+    if (node->inputs[k] >= 0 && graph_constant(pl->graph, node->inputs[k]))
+      subject.constant_inputs |= 1ull << k;
   subject.tensors = touched_names(pl, node, &subject.n_tensors, fixed, USUAL_NAMES);
   const struct rule *rule = policy_match(pl->policy, &subject);
   *out = (struct node_plan){
@@ -195,9 +198,10 @@ static enum status test_side(struct planner *pl, int n, int r, int var, bool out
   return STATUS_OK;
 }
 
-// The type variable whose narrowing makes the node narrow: that of the first fp32 output, else of
-// the first fp32 input; -1 if there is neither, or if it cannot be changed.
-static int main_variable(const struct graph *g, const struct node *node) {
+int plan_main_variable(const struct graph *g, int n) {
+  const struct node *node = &g->nodes[n];
+  if (!node->schema)
+    return -1;
   for (int k = 0; k < node->n_outputs; k++)
     if (is_fp32(g, node->outputs[k])) {
       const struct formal *f = schema_output(node->schema, k);
@@ -223,22 +227,22 @@ static bool attribute_writable(const struct node *node) {
 }
 
 // Boundaries need a Cast that knows the type: Cast took bfloat16 in opset 13.
-static bool cast_available(const struct planner *pl, int scope, int elem_type) {
-  int opset = graph_opset(pl->graph, scope, "");
-  opset = opset > 0 ? opset : graph_opset(pl->graph, 0, "");
-  const struct schema *cast = schema_find(pl->graph->schemas, "", "Cast", opset);
-  return cast && schema_allows(cast, cast->outputs[0].var, elem_type);
+bool plan_cast_available(const struct graph *g, int n, enum format_id f) {
+  int opset = graph_opset(g, g->nodes[n].scope, "");
+  opset = opset > 0 ? opset : graph_opset(g, 0, "");
+  const struct schema *cast = schema_find(g->schemas, "", "Cast", opset);
+  return cast && schema_allows(cast, cast->outputs[0].var, formats[f].onnx_type);
 }
 
 static enum status may_run(struct planner *pl, int n, int r, enum reason *why, int *culprit,
                            struct diag *d) {
   const struct node *node = &pl->graph->nodes[n];
-  int var = main_variable(pl->graph, node);
+  int var = plan_main_variable(pl->graph, n);
   int elem_type = formats[pl->policy->ladder[r]].onnx_type;
   *why = REASON_NONE;
   *culprit = -1;
   if (var < 0 || !schema_allows(node->schema, var, elem_type) || !attribute_writable(node) ||
-      !cast_available(pl, node->scope, elem_type)) {
+      !plan_cast_available(pl->graph, n, pl->policy->ladder[r])) {
     *why = REASON_SCHEMA;
     return STATUS_OK;
   }
@@ -250,7 +254,7 @@ static enum status may_run(struct planner *pl, int n, int r, enum reason *why, i
 static enum status find_wide_variables(struct planner *pl, int n, struct diag *d) {
   const struct node *node = &pl->graph->nodes[n];
   struct node_plan *out = &pl->plan->nodes[n];
-  int main_var = main_variable(pl->graph, node);
+  int main_var = plan_main_variable(pl->graph, n);
   for (int var = 0; var < node->schema->n_vars && var < 64; var++) {
     if (var == main_var)
       continue;
@@ -328,14 +332,15 @@ static enum status find_allowed(struct planner *pl, int n, struct diag *d) {
 
 // The format that all readers of v want. Where they want several narrow ones, a constant takes the
 // first of them (it is stored once per format), anything else stays fp32.
-static enum format_id wanted_by_readers(const struct planner *pl, int v, bool constant) {
-  const struct value *value = &pl->graph->values[v];
+static enum format_id wanted_by_readers(const struct graph *g, const struct plan *p, int v,
+                                        bool constant) {
+  const struct value *value = &g->values[v];
   enum format_id agreed = FORMAT_COUNT;
   for (int u = 0; u < value->n_uses; u++) {
     const struct use *use = &value->uses[u];
     enum format_id wanted = FORMAT_FP32;
     if (use->node >= 0)
-      wanted = plan_input_format(pl->graph, pl->plan, use->node, use->index);
+      wanted = plan_input_format(g, p, use->node, use->index);
     if (wanted == FORMAT_FP32 || (!constant && agreed != FORMAT_COUNT && wanted != agreed))
       return FORMAT_FP32;
     agreed = wanted < agreed ? wanted : agreed;
@@ -343,9 +348,19 @@ static enum format_id wanted_by_readers(const struct planner *pl, int v, bool co
   return agreed == FORMAT_COUNT ? FORMAT_FP32 : agreed;
 }
 
+enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v) {
+  const struct value *value = &g->values[v];
+  if (graph_constant(g, v))
+    return wanted_by_readers(g, p, v, true);
+  if (value->origin == ORIGIN_NODE)
+    return plan_output_format(g, p, value->producer, value->output);
+  if (value->origin == ORIGIN_INPUT && p->narrow_inputs && !value->initializer)
+    return wanted_by_readers(g, p, v, false);
+  return FORMAT_FP32;
+}
+
 static enum status plan_value(struct planner *pl, int v, struct diag *d) {
   struct plan *p = pl->plan;
-  const struct value *value = &pl->graph->values[v];
   struct value_plan *out = &p->values[v];
   *out = (struct value_plan){.format = FORMAT_FP32, .considered = is_fp32(pl->graph, v)};
   if (!out->considered)
@@ -353,22 +368,16 @@ static enum status plan_value(struct planner *pl, int v, struct diag *d) {
   const struct fit *fit;
   TRY(fits_test(&pl->fits, v, 0, &fit, d));
   out->fit = *fit;
-  if (graph_constant(pl->graph, v))
-    out->format = wanted_by_readers(pl, v, true);
-  else if (value->origin == ORIGIN_NODE)
-    out->format = plan_output_format(pl->graph, p, value->producer, value->output);
-  else if (value->origin == ORIGIN_INPUT && p->narrow_inputs && !value->initializer)
-    out->format = wanted_by_readers(pl, v, false);
+  out->format = plan_stored_format(pl->graph, p, v);
   return STATUS_OK;
 }
 
-static void find_headroom(struct planner *pl) {
-  struct plan *p = pl->plan;
+void plan_find_headroom(struct plan *p, struct graph *g) {
   p->headroom = INFINITY;
   p->headroom_value = -1;
   for (int v = 0; v < p->n_values; v++) {
     const struct value_plan *value = &p->values[v];
-    if (!value->considered || value->format == FORMAT_FP32 || graph_constant(pl->graph, v))
+    if (!value->considered || value->format == FORMAT_FP32 || graph_constant(g, v))
       continue;
     double headroom =
         value->fit.absmax > 0 ? formats[value->format].max / value->fit.absmax : INFINITY;
@@ -402,6 +411,7 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
   p->constants = policy->constants;
   p->claims = policy->claims;
   p->n_claims = policy->n_claims;
+  p->hold_out = policy->hold_out;
   p->has_trace = t != NULL;
   if (!t)
     return;
@@ -437,6 +447,6 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   assign_formats(p, g, policy, pl.allowed, a);
   for (int v = 0; v < g->n_values; v++)
     TRY(plan_value(&pl, v, d));
-  find_headroom(&pl);
+  plan_find_headroom(p, g);
   return STATUS_OK;
 }

@@ -77,6 +77,9 @@ struct plan {
   bool has_trace, synthetic;
   size_t steps, sample;
   char samples_sha256[65];
+  // How the samples were divided, so that verify can find the held-out ones again.
+  struct hold_out hold_out;
+  size_t samples;  // in all, the held-out ones included; 0 without a trace
   double headroom;  // factor by which inputs may grow before the first narrow tensor overflows
   int headroom_value;
 };
@@ -94,6 +97,19 @@ bool plan_is_identity(const struct plan *p);
 // in the source) or FORMAT_COUNT (not an fp32 tensor: not ours to change). Likewise for outputs.
 enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k);
 enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k);
+
+// The format that value v, an fp32 tensor, is stored in under the formats of p's nodes.
+enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v);
+
+// The type variable whose narrowing makes node n narrow: that of its first fp32 output, else of its
+// first fp32 input; -1 if there is neither, or if its type cannot change.
+int plan_main_variable(const struct graph *g, int n);
+
+// True if Cast at the opset of node n's scope knows the format.
+bool plan_cast_available(const struct graph *g, int n, enum format_id f);
+
+// Sets p->headroom and p->headroom_value from the values' formats and fits.
+void plan_find_headroom(struct plan *p, struct graph *g);
 
 // Plan file. plan_read checks: the model's SHA-256, that every node and value exists, that every
 // format is one that the operator's schema allows at that place (each illegal edit is named).

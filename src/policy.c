@@ -46,29 +46,6 @@ enum status policy_load(struct policy *p, const char *name_or_path, struct arena
   return diag_fail(d, STATUS_POLICY, "there is no policy called \"%s\"", name_or_path);
 }
 
-const char *node_class_name(enum node_class c) {
-  switch (c) {
-  case CLASS_NARROW: return "narrow";
-  case CLASS_FOLLOW: return "follow";
-  case CLASS_PIN: return "pin";
-  case CLASS_KEEP: return "keep";
-  }
-  return "unknown";
-}
-
-const char *metric_name(enum metric m) {
-  switch (m) {
-  case METRIC_MAX_ABS: return "max_abs";
-  case METRIC_RELATIVE_L2: return "relative_l2";
-  case METRIC_COSINE: return "cosine";
-  case METRIC_SQNR_DB: return "sqnr_db";
-  case METRIC_TOP1: return "top1";
-  case METRIC_LABEL_LOSS: return "label_loss";
-  case METRIC_FINITE: return "finite";
-  }
-  return "unknown";
-}
-
 static void record_override(struct policy *p, const char *text, struct arena *a) {
   size_t count = 0;
   while (p->overrides && p->overrides[count])

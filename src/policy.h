@@ -48,6 +48,13 @@ struct claim {
 };
 
 enum constants_rule { CONSTANTS_KEEP_WIDE, CONSTANTS_SATURATE, CONSTANTS_INFINITY };
+const char *constants_rule_name(enum constants_rule c);
+
+// Which samples calibration does not see: every n-th, or else the last share of them, at least one.
+struct hold_out {
+  int every;     // n >= 2; 0: by share
+  double share;  // 0.01 to 0.99; 0: every n-th
+};
 
 struct policy {
   const char *name;
@@ -57,11 +64,9 @@ struct policy {
   enum format_id ladder[8];  // formats to try, most wanted first; the last is fp32
   int n_ladder;
   // calibration
-  int window;           // steps per window
-  int sample;           // elements per tensor and run in the histograms; 0: all
-  bool hold_out_every;  // every n-th sample is held out, else the last share
-  int hold_out_n;
-  double hold_out_share;
+  int window;  // steps per window
+  int sample;  // elements per tensor and run in the histograms; 0: all
+  struct hold_out hold_out;
   // range test
   double margin;
   double max_zero_fraction, max_subnormal_fraction;

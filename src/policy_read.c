@@ -13,6 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+// The file's words for the enums of policy.h, in their order.
+static const char *const class_names[] = {"narrow", "follow", "pin", "keep", NULL};
+static const char *const metric_names[] = {"max_abs", "relative_l2", "cosine", "sqnr_db",
+                                           "top1",    "label_loss",  "finite", NULL};
+static const char *const constants_names[] = {"keep_wide", "saturate", "infinity", NULL};
+
+const char *node_class_name(enum node_class c) {
+  return class_names[c];
+}
+
+const char *metric_name(enum metric m) {
+  return metric_names[m];
+}
+
+const char *constants_rule_name(enum constants_rule c) {
+  return constants_names[c];
+}
+
 struct reader {
   const char *text, *file;
   struct json_path path;
@@ -304,24 +322,18 @@ static enum status read_ladder(struct reader *r, const cJSON *value, const struc
 
 static enum status read_hold_out(struct reader *r, const cJSON *value, const struct field *f,
                                  void *base) {
-  // The upper end is the largest share below 1: something must be left to calibrate on.
+  // Something must be left on both sides: to calibrate on, and to prove the claims on.
   static const struct field fields[] = {
-      {"share", read_number, offsetof(struct policy, hold_out_share), true, 0, 0.99, NULL, NULL},
-      {"every", read_integer, offsetof(struct policy, hold_out_n), true, 2, 1e6, NULL, NULL},
+      {"share", read_number, offsetof(struct policy, hold_out.share), true, 0.01, 0.99, NULL, NULL},
+      {"every", read_integer, offsetof(struct policy, hold_out.every), true, 2, 1e6, NULL, NULL},
       {NULL, NULL, 0, false, 0, 0, NULL, NULL}};
   (void)f;
-  struct policy *p = base;
-  TRY(read_object(r, value, fields, p));
+  TRY(read_object(r, value, fields, base));
   if (cJSON_GetArraySize(value) != 1)
     return FAIL(r, "needs either \"share\" or \"every\"");
-  p->hold_out_every = p->hold_out_n > 0;
   return STATUS_OK;
 }
 
-static const char *const class_names[] = {"narrow", "follow", "pin", "keep", NULL};
-static const char *const metric_names[] = {"max_abs", "relative_l2", "cosine", "sqnr_db",
-                                           "top1",    "label_loss",  "finite", NULL};
-static const char *const constants_names[] = {"keep_wide", "saturate", "infinity", NULL};
 static const char *const io_names[] = {"keep", "narrow", NULL};
 static const char *const cast_names[] = {"follow", "keep", NULL};
 

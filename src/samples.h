@@ -31,36 +31,45 @@ struct sample {
 
 struct samples;  // an ordered list of samples, not held in memory
 
-// What there is below `directory`, in the order of names: each .npz and .safetensors file is a
-// sample (arrays by input name); each folder `test_data_set_*` (or other folder) of input_<k>.pb
-// files is one (TensorProto by its name, or else the k-th input), as is a folder of <input>.npy
-// files; loose .npy or .pb files in `directory` itself (input_*.pb, or one array per input named
-// after it; for a model with a single input every .npy file is a sample). A file may be given
-// instead of a directory. Samples whose batch is larger than the model's fixed batch are split:
-// that is why the graph is needed. Nothing is read yet but headers. Errors: STATUS_IO, STATUS_DATA
-// (nothing found; names the directory and what is looked for).
+// What there is below `directory` (two levels deep), in the order of names, numbers in them by
+// value:
+//   - each .npz and .safetensors file is a sample, arrays by input name;
+//   - the .npy and .pb files of one folder (a `test_data_set_*`, another, or `directory` itself)
+//     are a sample together: <input>.npy, <input>.pb, or input_<k>.pb, which is for the input that
+//     its TensorProto names, or else the k-th that has no initializer;
+//   - but if the model has a single such input and these files are not all called so, each is a
+//     sample.
+// output_*.pb and files of other kinds are passed over. A file may be given instead of a directory.
+// Arrays called "label:<output>" are labels. Where all float inputs have the same fixed first dim
+// b, files of n * b rows are split in n samples; a dynamic batch is taken as it is. Only headers
+// are read yet, and those only if b is fixed. Errors: STATUS_IO, STATUS_DATA (nothing found; names
+// the directory and what is looked for; sequence, optional and map inputs, which cannot be read).
 enum status samples_open(struct samples **s, const struct graph *g, const char *directory,
                          struct arena *a, struct diag *d);
 
 // `count` samples of made-up values: a fixed seed gives the same values on every machine. Floats
-// are standard normal; integers lie in the valid range where the graph tells (indices of Gather and
-// kin: the axis' length; 0 or 1 where nothing is known), bools are both, unknown dims become 1 (the
-// batch) or a small size. Errors: STATUS_DATA for types that cannot be made up.
-enum status samples_random(struct samples **s, const struct graph *g, uint64_t seed, size_t count,
+// are standard normal (the sum of 12 uniform variables, so within 6 standard deviations); integers
+// lie in the valid range where the graph tells (indices of Gather and kin: the axis' length; what
+// an Equal compares a scalar with; small sizes and axes; 8-bit ones take all values and others 0 or
+// 1 where nothing is known); inputs with "mask" in their name are 1; bools are both. Dims that are
+// not fixed become 1 (the batch) or a small size, the same for the same symbolic name. Errors:
+// STATUS_DATA for types that cannot be made up, inputs without a declared shape, over 2 GiB.
+enum status samples_random(struct samples **s, struct graph *g, uint64_t seed, size_t count,
                            struct arena *a, struct diag *d);
 
 void samples_close(struct samples *s);
 size_t samples_count(const struct samples *s);
 bool samples_synthetic(const struct samples *s);
 
-// SHA-256 over the labels and bytes of all samples read so far, in order of index; hex. For the
-// trace's provenance.
+// SHA-256 over the labels, names, types, dims and elements of all samples read so far, in order of
+// index; hex. For the trace's provenance.
 void samples_digest(struct samples *s, char hex[65]);
 
 // Reads sample k and checks it against the graph's inputs: missing, extra, misnamed (with the
 // nearest name), wrongly typed and wrongly shaped arrays are STATUS_DATA errors that name the
-// sample, the input, what is declared and what was found. Inputs that have an initializer are
-// optional.
+// sample, the input, what is declared and what was found. Dims of one symbolic name must agree
+// within the sample. Inputs that have an initializer are optional. An array of shape [1] is taken
+// for a scalar.
 enum status samples_read(struct samples *s, size_t k, struct sample *out, struct diag *d);
 void sample_free(struct sample *s);
 

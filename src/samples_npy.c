@@ -276,7 +276,10 @@ static enum status fill_strings(struct array_list *list, struct array *array,
 enum status npy_fill(struct array_list *list, struct array *array, const struct npy_header *h,
                      uint8_t *data, struct diag *d) {
   if (h->swapped)
-    swap_bytes(data, h->kind == 'U' ? h->bytes / 4 : h->kind ? 0 : h->count,
+    swap_bytes(data,
+               h->kind == 'U' ? h->bytes / 4
+               : h->kind      ? 0
+                              : h->count,
                h->kind == 'U' ? 4 : h->item);
   if (h->fortran && h->rank > 1)
     data = transpose(h, data, list->arena);

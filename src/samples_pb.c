@@ -9,7 +9,7 @@
 
 // Depth 2: a tensor, and its segment, external data and metadata entries.
 static const struct model_limits limits = {
-    .depth = 2, .messages = 100000, .string_bytes = 1 << 20};
+    .depth = 2, .messages = 100000, .fields = 1 << 28, .string_bytes = 1 << 20};
 
 static enum status fill_strings(struct array_list *list, struct array *array,
                                 const Onnx__TensorProto *t, uint64_t count, struct diag *d) {
@@ -87,8 +87,7 @@ enum status samples_read_pb(struct array_list *list, const char *path, struct di
   struct wire w;
   diag_at(d, path, NULL, "");
   TRY(file_map(path, &bytes, &size, d));
-  enum status status =
-      wire_walk(&w, &onnx__tensor_proto__descriptor, bytes, size, &limits, d);
+  enum status status = wire_walk(&w, &onnx__tensor_proto__descriptor, bytes, size, &limits, d);
   if (status == STATUS_OK) {
     status = unpack(list, &w, bytes, d);
     wire_free(&w);

@@ -55,8 +55,7 @@ static enum status get_shape(const cJSON *shape, struct array *array, struct dia
   return STATUS_OK;
 }
 
-static enum status get_type(const cJSON *dtype, struct array *array, size_t *item,
-                            struct diag *d) {
+static enum status get_type(const cJSON *dtype, struct array *array, size_t *item, struct diag *d) {
   if (!cJSON_IsString(dtype))
     return diag_fail(d, STATUS_DATA, "the tensor has no 'dtype'");
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
@@ -132,8 +131,7 @@ static enum status read_mapped(struct array_list *list, const char *path, const 
   memcpy(text, bytes + 8, (size_t)length);
   cJSON *header;
   TRY(json_parse(&header, text, path, STATUS_DATA, d));
-  enum status status =
-      read_tensors(list, header, bytes + 8 + length, size - 8 - (size_t)length, d);
+  enum status status = read_tensors(list, header, bytes + 8 + length, size - 8 - (size_t)length, d);
   cJSON_Delete(header);
   return status;
 }

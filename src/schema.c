@@ -14,10 +14,10 @@
 
 struct parser {
   struct arena *arena;
-  struct map lists;  // text of a type list -> index into sets
-  struct type_set *sets;
-  size_t capacity_sets;
-  int n_sets;
+  struct map lists;       // text of a type list -> index into vars
+  struct type_var *vars;  // without names
+  size_t capacity_vars;
+  int n_vars;
 };
 
 static int element_by_short_name(const char *name, size_t length) {
@@ -100,8 +100,12 @@ static struct type parse_type(char *text) {
     const char *head;
     enum type_kind kind;
   } heads[] = {
-      {"opt(seq(", TYPE_OPTIONAL_SEQUENCE}, {"opt(", TYPE_OPTIONAL}, {"seq(map(", TYPE_SEQUENCE_MAP},
-      {"seq(", TYPE_SEQUENCE},              {"map(", TYPE_MAP},      {"sparse(", TYPE_SPARSE},
+      {"opt(seq(", TYPE_OPTIONAL_SEQUENCE},
+      {"opt(", TYPE_OPTIONAL},
+      {"seq(map(", TYPE_SEQUENCE_MAP},
+      {"seq(", TYPE_SEQUENCE},
+      {"map(", TYPE_MAP},
+      {"sparse(", TYPE_SPARSE},
   };
   for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
     size_t n = strlen(heads[i].head);
@@ -138,22 +142,29 @@ bool type_in_set(const struct type_set *set, struct type t) {
   return bits && t.elem_type >= 0 && t.elem_type < 64 && (*bits >> t.elem_type & 1);
 }
 
-static struct type_set parse_types(struct parser *p, char *list) {
+// A type variable of that name for a list of types.
+static struct type_var parse_types(struct parser *p, const char *name, char *list) {
   int known = map_get(&p->lists, 0, list);
-  if (known >= 0)
-    return p->sets[known];
-  const char *key = arena_strdup(p->arena, list);
-  struct type_set set = {0};
-  for (char *part; (part = cut(&list, ','));) {
-    struct type t = parse_type(part);
-    assert(t.kind != TYPE_UNKNOWN);
-    *set_of_kind(&set, t.kind) |= UINT64_C(1) << t.elem_type;
+  if (known < 0) {
+    const char *key = arena_strdup(p->arena, list);
+    struct type_var var = {0};
+    int count = 0;
+    for (char *part; (part = cut(&list, ','));) {
+      var.only = parse_type(part);
+      assert(var.only.kind != TYPE_UNKNOWN);
+      *set_of_kind(&var.allowed, var.only.kind) |= UINT64_C(1) << var.only.elem_type;
+      count++;
+    }
+    if (count > 1)
+      var.only = (struct type){0};
+    known = p->n_vars++;
+    p->vars = arena_grow(p->arena, p->vars, &p->capacity_vars, (size_t)p->n_vars, sizeof *p->vars);
+    p->vars[known] = var;
+    map_put(&p->lists, 0, key, known);
   }
-  p->sets = arena_grow(p->arena, p->sets, &p->capacity_sets, (size_t)p->n_sets + 1,
-                       sizeof *p->sets);
-  p->sets[p->n_sets] = set;
-  map_put(&p->lists, 0, key, p->n_sets++);
-  return set;
+  struct type_var var = p->vars[known];
+  var.name = name;
+  return var;
 }
 
 static size_t count_parts(const char *text, char separator) {
@@ -167,7 +178,7 @@ static int var_by_name(const struct schema *s, const char *name) {
   for (int i = 0; i < s->n_vars; i++)
     if (strcmp(s->vars[i].name, name) == 0)
       return i;
-  assert(!"a formal names a type variable that its operator lacks");
+  assert(false && "a formal names a type variable that its operator lacks");
   return -1;
 }
 
@@ -184,7 +195,7 @@ static struct formal parse_formal(struct parser *p, struct schema *s, char *text
     *mark = '\0';
   if (*type == '=') {
     f.var = s->n_vars++;
-    s->vars[f.var] = (struct type_var){"", parse_types(p, type + 1)};
+    s->vars[f.var] = parse_types(p, "", type + 1);
   } else {
     f.var = var_by_name(s, type);
   }
@@ -209,7 +220,7 @@ static void parse_vars(struct parser *p, struct schema *s, char *text, size_t n_
     char *types = strchr(part, '=');
     assert(types);
     *types = '\0';
-    s->vars[s->n_vars++] = (struct type_var){part, parse_types(p, types + 1)};
+    s->vars[s->n_vars++] = parse_types(p, part, types + 1);
   }
 }
 

@@ -46,6 +46,7 @@ struct formal {
 struct type_var {
   const char *name;  // "T"; a formal with fixed types has a variable of its own, named ""
   struct type_set allowed;
+  struct type only;  // the one type that is allowed; TYPE_UNKNOWN if there are several
 };
 
 // An attribute that sets an output's element type, as Cast's `to` or ConstantOfShape's `value`.

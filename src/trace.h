@@ -34,6 +34,8 @@ struct trace {
 enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
                       struct samples *samples, const struct trace_options *options, struct arena *a,
                       struct diag *d);
+// An empty trace: no value was seen.
+void trace_init(struct trace *t, const struct graph *g);
 void trace_free(struct trace *t);
 
 // The model that trace_run runs: g's model with an Observe behind every float value whose
@@ -60,9 +62,8 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, bool obs
 // Trace file: JSON with schema number, tool version, SHA-256 of model and samples; values by scope
 // and name. trace_read refuses a trace of another model (STATUS_POLICY) and ignores nothing
 // silently.
-enum status trace_write(const struct trace *t, const struct graph *g, const char *path,
-                        struct diag *d);
-enum status trace_read(struct trace *t, const struct graph *g, const char *path, struct arena *a,
+enum status trace_write(const struct trace *t, struct graph *g, const char *path, struct diag *d);
+enum status trace_read(struct trace *t, struct graph *g, const char *path, struct arena *a,
                        struct diag *d);
 
 #endif

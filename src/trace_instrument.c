@@ -14,10 +14,14 @@ struct instrumentation {
   struct graph *graph;
   struct arena *arena;
   struct instrumented *out;
-  const char *prefix;  // no value's name starts with it
-  struct twin *twins;  // by scope
-  bool *observed;      // by value id
+  const char *prefix;         // no value's name starts with it
+  struct scope_copy *copies;  // by scope
+  bool *observed;             // by value id
 };
+
+static bool is_own_domain(const char *domain) {
+  return domain && strcmp(domain, DOMAIN) == 0;
+}
 
 static bool is_measured_type(struct type t) {
   return t.kind == TYPE_TENSOR && (t.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
@@ -69,6 +73,15 @@ static bool is_source(const struct instrumentation *in, int scope, int v) {
          (in->observed[v] || in->out->derived[v] >= 0);
 }
 
+// True if the value is there to be rounded to a narrow type (see emulate.h): the model itself has
+// only the rounded one.
+static bool is_before_rounding(const struct graph *g, int v) {
+  const struct value *value = &g->values[v];
+  const Onnx__NodeProto *reader =
+      value->n_uses && value->uses[0].node >= 0 ? g->nodes[value->uses[0].node].proto : NULL;
+  return reader && is_own_domain(reader->domain);
+}
+
 static bool follows(const struct instrumentation *in, const struct node *n) {
   int needed = node_is(n->proto, "Concat") ? n->n_inputs : 1;
   if (n->n_inputs < needed)
@@ -83,7 +96,7 @@ static bool follows(const struct instrumentation *in, const struct node *n) {
 static void choose_outputs(struct instrumentation *in, const struct node *n) {
   for (int i = 0; i < n->n_outputs; i++) {
     int v = n->outputs[i];
-    if (v < 0 || !trace_measures(in->graph, v))
+    if (v < 0 || !trace_measures(in->graph, v) || is_before_rounding(in->graph, v))
       continue;
     int how = i == 0 ? derivation_of(in->graph, n) : -1;
     if (how >= 0 && follows(in, n))
@@ -106,12 +119,12 @@ static void choose_observed(struct instrumentation *in) {
 // ---- The copy ----
 
 // The copy of a scope: one of the two.
-struct twin {
+struct scope_copy {
   Onnx__GraphProto *graph;
   Onnx__FunctionProto *function;
 };
 
-static Onnx__NodeProto **twin_nodes(const struct twin *t) {
+static Onnx__NodeProto **copy_nodes(const struct scope_copy *t) {
   return t->graph ? t->graph->node : t->function->node;
 }
 
@@ -120,9 +133,9 @@ static void map_bodies(struct instrumentation *in, const struct node *n, Onnx__N
   for (size_t i = 0; i < copy->n_attribute; i++) {
     Onnx__AttributeProto *a = copy->attribute[i];
     if (a->g)
-      in->twins[n->bodies[body++]].graph = a->g;
+      in->copies[n->bodies[body++]].graph = a->g;
     for (size_t k = 0; k < a->n_graphs; k++)
-      in->twins[n->bodies[body++]].graph = a->graphs[k];
+      in->copies[n->bodies[body++]].graph = a->graphs[k];
   }
 }
 
@@ -130,15 +143,15 @@ static void map_bodies(struct instrumentation *in, const struct node *n, Onnx__N
 static void map_scopes(struct instrumentation *in, Onnx__ModelProto *copy) {
   const struct graph *g = in->graph;
   size_t function = 0;
-  in->twins[0].graph = copy->graph;
+  in->copies[0].graph = copy->graph;
   for (int s = 0; s < g->n_scopes; s++) {
     const struct scope *scope = &g->scopes[s];
     if (scope->kind == SCOPE_FUNCTION) {
       while (g->model->proto->functions[function] != scope->function)
         function++;
-      in->twins[s].function = copy->functions[function];
+      in->copies[s].function = copy->functions[function];
     }
-    Onnx__NodeProto **nodes = twin_nodes(&in->twins[s]);
+    Onnx__NodeProto **nodes = copy_nodes(&in->copies[s]);
     for (int k = 0; k < scope->n_nodes; k++)
       map_bodies(in, &g->nodes[scope->nodes[k]], nodes[k]);
   }
@@ -161,7 +174,7 @@ static const char *unused_prefix(const struct graph *g, struct arena *a) {
   return prefix;
 }
 
-// Everything that observers have in common is shared by them.
+// All parts of the node in one piece of memory: there may be 100,000 of them.
 static Onnx__NodeProto *new_observer(struct instrumentation *in, int v) {
   struct {
     Onnx__NodeProto node;
@@ -203,7 +216,7 @@ static void append_observer(struct instrumentation *in, struct node_list *list, 
 static void emit_scope(struct instrumentation *in, int s, const int *starts, size_t n_starts) {
   const struct graph *g = in->graph;
   const struct scope *scope = &g->scopes[s];
-  struct twin *twin = &in->twins[s];
+  struct scope_copy *copy = &in->copies[s];
   size_t room = (size_t)scope->n_nodes + n_starts;
   for (int k = 0; k < scope->n_nodes; k++)
     room += (size_t)g->nodes[scope->nodes[k]].n_outputs;
@@ -212,16 +225,16 @@ static void emit_scope(struct instrumentation *in, int s, const int *starts, siz
     append_observer(in, &list, starts[i]);
   for (int k = 0; k < scope->n_nodes; k++) {
     const struct node *n = &g->nodes[scope->order[k]];
-    list.nodes[list.count++] = twin_nodes(twin)[n->index];
+    list.nodes[list.count++] = copy_nodes(copy)[n->index];
     for (int i = 0; i < n->n_outputs; i++)
       append_observer(in, &list, n->outputs[i]);
   }
-  if (twin->graph) {
-    twin->graph->node = list.nodes;
-    twin->graph->n_node = list.count;
+  if (copy->graph) {
+    copy->graph->node = list.nodes;
+    copy->graph->n_node = list.count;
   } else {
-    twin->function->node = list.nodes;
-    twin->function->n_node = list.count;
+    copy->function->node = list.nodes;
+    copy->function->n_node = list.count;
   }
 }
 
@@ -252,10 +265,6 @@ static void emit_scopes(struct instrumentation *in) {
 }
 
 // ---- Declarations ----
-
-static bool is_own_domain(const char *domain) {
-  return domain && strcmp(domain, DOMAIN) == 0;
-}
 
 static void import_domain(struct arena *a, Onnx__OperatorSetIdProto ***imports, size_t *count) {
   for (size_t i = 0; i < *count; i++)
@@ -294,7 +303,7 @@ static bool is_declaration_needed(const struct graph *g, int scope, Onnx__ValueI
 
 static void reduce_declarations(const struct instrumentation *in) {
   for (int s = 0; s < in->graph->n_scopes; s++) {
-    struct twin *t = &in->twins[s];
+    struct scope_copy *t = &in->copies[s];
     Onnx__ValueInfoProto **infos = t->graph ? t->graph->value_info : t->function->value_info;
     size_t *count = t->graph ? &t->graph->n_value_info : &t->function->n_value_info;
     size_t kept = 0;
@@ -328,12 +337,13 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, bool obs
   memset(out->derived, -1, n_values * sizeof *out->derived);
   TRY(check_domain(g, d));
   struct model copy = clone_model(g->model, a);
+  copy.arena = g->model->arena;  // owns what is mapped of external data, and outlives the copy
   struct instrumentation in = {
       .graph = g,
       .arena = a,
       .out = out,
       .prefix = unused_prefix(g, a),
-      .twins = arena_array(a, (size_t)g->n_scopes, sizeof *in.twins),
+      .copies = arena_array(a, (size_t)g->n_scopes, sizeof *in.copies),
       .observed = arena_array(a, n_values, sizeof *in.observed),
   };
   map_scopes(&in, copy.proto);
@@ -348,7 +358,9 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, bool obs
     import_domain(a, &f->opset_import, &f->n_opset_import);
   }
   struct packed_model packed;
-  TRY(clone_pack(&packed, &copy, a, d));
+  enum status status = clone_pack(&packed, &copy, a, d);
+  g->model->externals = copy.externals;
+  TRY(status);
   out->bytes = packed.bytes;
   out->size = packed.size;
   out->initializers = packed.initializers;

@@ -50,6 +50,9 @@ struct inference {
   const struct function *current;
   const Onnx__AttributeProto **attributes;  // of the call that is being inferred
   int depth;
+  struct type *bound;   // by type variable, for the node at hand
+  struct type *inputs;  // of the call at hand
+  size_t capacity_bound, capacity_inputs;
   int wrong_value_infos, first_wrong_value_info;
 };
 
@@ -196,7 +199,17 @@ static enum status check_if(struct inference *in, int node) {
   return STATUS_OK;
 }
 
-// A loop's state keeps its type: input `first + k` of the node against output `out + k` of the body.
+// What an optional holds; any other type as it is.
+static struct type without_optional(struct type t) {
+  if (t.kind == TYPE_OPTIONAL)
+    t.kind = TYPE_TENSOR;
+  if (t.kind == TYPE_OPTIONAL_SEQUENCE)
+    t.kind = TYPE_SEQUENCE;
+  return t;
+}
+
+// A loop's state keeps its type (but may start as an optional): input `first + k` of the node
+// against output `out + k` of the body.
 static enum status check_state(struct inference *in, int node, int first, int count, int out) {
   const struct node *n = &in->g->nodes[node];
   char a[TYPE_TEXT_SIZE], b[TYPE_TEXT_SIZE];
@@ -205,7 +218,8 @@ static enum status check_state(struct inference *in, int node, int first, int co
       continue;
     struct type before = in->g->values[n->inputs[first + k]].type;
     struct type after = output_type(in->g, n->bodies[0], out + k);
-    if (before.kind != TYPE_UNKNOWN && after.kind != TYPE_UNKNOWN && !type_equal(before, after))
+    if (before.kind != TYPE_UNKNOWN && after.kind != TYPE_UNKNOWN &&
+        !type_equal(without_optional(before), without_optional(after)))
       return fail_value(in, node, n->inputs[first + k],
                         "is loop state that starts as %s and is %s after an iteration",
                         type_text(before, a), type_text(after, b));
@@ -222,7 +236,8 @@ static enum status check_bodies(struct inference *in, int node) {
   if (node_is(n->proto, "Loop"))
     return check_state(in, node, 2, n->n_inputs - 2, 1);
   if (node_is(n->proto, "Scan")) {
-    const Onnx__AttributeProto *scans = node_attribute(n->proto, "num_scan_inputs");
+    bool open = false;
+    const Onnx__AttributeProto *scans = find_attribute(in, n->proto, "num_scan_inputs", &open);
     int first = n->schema->since < 9 ? 1 : 0;
     if (scans && scans->i >= 0 && scans->i <= n->n_inputs - first)
       return check_state(in, node, first, n->n_inputs - first - (int)scans->i, 0);
@@ -236,8 +251,8 @@ static bool type_attributes_equal(const Onnx__AttributeProto *a, const Onnx__Att
   if (a == b || !a || !b)
     return a == b;
   bool same_string = a->s.len == b->s.len && (!a->s.len || !memcmp(a->s.data, b->s.data, a->s.len));
-  bool same_emptiness = !a->n_ints == !b->n_ints && !a->n_floats == !b->n_floats &&
-                        !a->n_strings == !b->n_strings;
+  bool same_emptiness =
+      !a->n_ints == !b->n_ints && !a->n_floats == !b->n_floats && !a->n_strings == !b->n_strings;
   return a->i == b->i && same_string && same_emptiness &&
          type_equal(rule_attribute_type(a), rule_attribute_type(b));
 }
@@ -318,7 +333,17 @@ static struct call *find_call(struct inference *in, struct function *f, const st
   return call;
 }
 
-static enum status infer_call(struct inference *in, int node, struct arena *scratch) {
+// The types of a call's arguments, in a buffer that the next call reuses.
+static struct type *argument_types(struct inference *in, const struct node *n, int n_formals) {
+  in->inputs = arena_grow(in->g->arena, in->inputs, &in->capacity_inputs, (size_t)n_formals,
+                          sizeof *in->inputs);
+  for (int i = 0; i < n_formals; i++)
+    in->inputs[i] =
+        i < n->n_inputs && n->inputs[i] >= 0 ? in->g->values[n->inputs[i]].type : (struct type){0};
+  return in->inputs;
+}
+
+static enum status infer_call(struct inference *in, int node) {
   const struct graph *g = in->g;
   const struct node *n = &g->nodes[node];
   struct function *f = &in->functions[in->function_of[n->function]];
@@ -326,13 +351,8 @@ static enum status infer_call(struct inference *in, int node, struct arena *scra
   if (n->n_inputs > s->n_inputs || n->n_outputs > s->n_outputs)
     return fail_value(in, node, -1, "%s has %d inputs and %d outputs, but the call has %d and %d",
                       s->path, s->n_inputs, s->n_outputs, n->n_inputs, n->n_outputs);
-  struct call wanted = {
-      .inputs = arena_array(scratch, (size_t)s->n_inputs, sizeof *wanted.inputs),
-      .attributes = arena_array(scratch, (size_t)f->n_references, sizeof(void *)),
-  };
-  for (int i = 0; i < n->n_inputs; i++)
-    if (n->inputs[i] >= 0)
-      wanted.inputs[i] = g->values[n->inputs[i]].type;
+  const Onnx__AttributeProto *attributes[REFERENCES_MAX];
+  struct call wanted = {argument_types(in, n, s->n_inputs), attributes, NULL};
   for (int i = 0; i < f->n_references; i++) {
     bool open = false;
     wanted.attributes[i] = find_attribute(in, n->proto, f->references[i], &open);
@@ -381,6 +401,8 @@ static enum status refuse_type(struct inference *in, int node, const char *side,
 
 static enum status check_arity(struct inference *in, int node) {
   const struct node *n = &in->g->nodes[node];
+  if (n->n_inputs == 0 && n->n_outputs == 0)
+    return STATUS_OK;  // does nothing, and engines let it stand
   for (int k = 0; k < n->n_inputs || k < n->schema->n_inputs; k++) {
     const struct formal *f = schema_input(n->schema, k);
     bool present = k < n->n_inputs && n->inputs[k] >= 0;
@@ -400,8 +422,6 @@ static enum status check_arity(struct inference *in, int node) {
 // Binds the schema's type variables to the types of the inputs.
 static enum status bind_inputs(struct inference *in, int node, struct type *bound) {
   const struct node *n = &in->g->nodes[node];
-  int *bound_by = arena_array(in->g->arena, 0, sizeof *bound_by);
-  (void)bound_by;
   char a[TYPE_TEXT_SIZE], b[TYPE_TEXT_SIZE];
   for (int k = 0; k < n->n_inputs; k++) {
     if (n->inputs[k] < 0)
@@ -417,25 +437,11 @@ static enum status bind_inputs(struct inference *in, int node, struct type *boun
     if (bound[f->var].kind == TYPE_UNKNOWN)
       bound[f->var] = t;
     if (!type_equal(bound[f->var], t))
-      return fail_value(in, node, n->inputs[k], "input %d (%s) of %s is %s, but must be %s as before it",
-                        k, f->name, n->schema->op, type_text(t, a), type_text(bound[f->var], b));
+      return fail_value(in, node, n->inputs[k],
+                        "input %d (%s) of %s is %s, but must be %s as before it", k, f->name,
+                        n->schema->op, type_text(t, a), type_text(bound[f->var], b));
   }
   return STATUS_OK;
-}
-
-// The one type of a set with one member.
-static struct type only_type(const struct type_set *set) {
-  struct type found = {0};
-  for (int kind = TYPE_TENSOR; kind < TYPE_KINDS; kind++)
-    for (int e = 1; e <= ELEM_TYPE_LAST; e++) {
-      struct type t = {(enum type_kind)kind, e};
-      if (!type_in_set(set, t))
-        continue;
-      if (found.kind != TYPE_UNKNOWN)
-        return (struct type){0};
-      found = t;
-    }
-  return found;
 }
 
 static enum status infer_outputs(struct inference *in, int node, const struct type *bound) {
@@ -447,23 +453,27 @@ static enum status infer_outputs(struct inference *in, int node, const struct ty
     if (n->outputs[k] < 0)
       continue;
     struct type t = rule_output_type(&context, k);
-    if (t.kind == TYPE_UNKNOWN && !f->heterogeneous && !rule_covers(n->schema, k))
+    if (t.kind == TYPE_UNKNOWN && !f->heterogeneous)
       t = bound[f->var];
     if (t.kind == TYPE_UNKNOWN)
-      t = only_type(&n->schema->vars[f->var].allowed);
+      t = n->schema->vars[f->var].only;
     g->values[n->outputs[k]].type = t;
-    if (t.kind != TYPE_UNKNOWN && !type_in_set(&n->schema->vars[f->var].allowed, t))
+    // Constants of any type are about in every opset, and engines take them as initializers.
+    if (t.kind != TYPE_UNKNOWN && !type_in_set(&n->schema->vars[f->var].allowed, t) &&
+        !node_is(n->proto, "Constant"))
       return refuse_type(in, node, "output", k, n->outputs[k], f);
   }
   return STATUS_OK;
 }
 
-static enum status infer_schema(struct inference *in, int node, struct arena *scratch) {
-  const struct node *n = &in->g->nodes[node];
+static enum status infer_schema(struct inference *in, int node) {
+  size_t n_vars = (size_t)in->g->nodes[node].schema->n_vars;
   TRY(check_arity(in, node));
-  struct type *bound = arena_array(scratch, (size_t)n->schema->n_vars, sizeof *bound);
-  TRY(bind_inputs(in, node, bound));
-  return infer_outputs(in, node, bound);
+  in->bound = arena_grow(in->g->arena, in->bound, &in->capacity_bound, n_vars, sizeof *in->bound);
+  for (size_t i = 0; i < n_vars; i++)
+    in->bound[i] = (struct type){0};
+  TRY(bind_inputs(in, node, in->bound));
+  return infer_outputs(in, node, in->bound);
 }
 
 // Where inference cannot tell, the declaration counts; where both can, inference does. Not in
@@ -487,20 +497,24 @@ static enum status infer_node(struct inference *in, int node) {
   for (int k = 0; k < n->n_outputs; k++)
     if (n->outputs[k] >= 0)
       in->g->values[n->outputs[k]].type = (struct type){0};
-  struct arena scratch = {0};
-  enum status status = STATUS_OK;
   if (n->function >= 0)
-    status = infer_call(in, node, &scratch);
+    TRY(infer_call(in, node));
   else if (n->schema)
-    status = infer_schema(in, node, &scratch);
-  arena_free(&scratch);
-  TRY(status);
+    TRY(infer_schema(in, node));
   for (int k = 0; k < n->n_outputs; k++)
     if (n->outputs[k] >= 0)
       use_declared(in, n->outputs[k]);
   return STATUS_OK;
 }
 
+static bool is_stored(const struct graph *g, int value) {
+  const struct value *v = &g->values[value];
+  return v->origin == ORIGIN_INITIALIZER || v->origin == ORIGIN_SPARSE ||
+         (v->producer >= 0 && node_is(g->nodes[v->producer].proto, "Constant"));
+}
+
+// A declared output must be what is inferred. For a constant, ONNX Runtime does not look at the
+// declaration, and models that have it wrong are about.
 static enum status check_outputs(struct inference *in, int scope) {
   const struct scope *s = &in->g->scopes[scope];
   char a[TYPE_TEXT_SIZE], b[TYPE_TEXT_SIZE];
@@ -509,7 +523,12 @@ static enum status check_outputs(struct inference *in, int scope) {
     if (s->outputs[i] < 0 || declared.kind == TYPE_UNKNOWN)
       continue;
     struct type is = in->g->values[s->outputs[i]].type;
-    if (is.kind != TYPE_UNKNOWN && !type_equal(is, declared))
+    if (is.kind == TYPE_UNKNOWN || type_equal(is, declared))
+      continue;
+    if (is_stored(in->g, s->outputs[i]))
+      diag_warn(in->d, "output %s is declared %s but is the constant of type %s",
+                graph_value_label(in->g, s->outputs[i]), type_text(declared, a), type_text(is, b));
+    else
       return fail_value(in, in->g->values[s->outputs[i]].producer, s->outputs[i],
                         "the output is declared %s but is %s", type_text(declared, a),
                         type_text(is, b));
@@ -635,8 +654,8 @@ static enum status visit_functions(struct inference *in, struct arena *scratch) 
 static void infer_uncalled(struct inference *in, struct function *f) {
   struct diag *d = in->d, ignored = {0};
   struct call call = {
-      .inputs = arena_array(in->g->arena, (size_t)in->g->scopes[f->scope].n_inputs,
-                            sizeof *call.inputs),
+      .inputs =
+          arena_array(in->g->arena, (size_t)in->g->scopes[f->scope].n_inputs, sizeof *call.inputs),
   };
   in->d = &ignored;
   in->depth = 0;

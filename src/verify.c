@@ -18,7 +18,6 @@ struct verification {
   const struct plan *plan;
   struct twin twin;
   struct probe probe;
-  struct compare *outputs;     // per pair of graph outputs, from the fetched arrays
   const char **sample_labels;  // by step
   struct arena *arena;
 };
@@ -84,7 +83,7 @@ static bool counts_exactly(int elem_type) {
 // scores; for integers and booleans, "top-1" is the share of equal elements.
 static void compare_output(struct verification *v, size_t k, const struct array *reference,
                            const struct array *narrow, const struct sample *s, int64_t step) {
-  struct compare *c = &v->outputs[k];
+  struct compare *c = &v->verdict->outputs[k].error;
   if (!reference->data || !narrow->data)
     return;
   struct compare_piece piece = {0};
@@ -190,7 +189,7 @@ static bool within(enum metric metric, double measured, double limit) {
 static bool applies(const struct verification *v, const struct claim *claim, size_t k) {
   int value = v->twin.output_values[k];
   bool exact = value >= 0 && counts_exactly(v->source->values[value].type.elem_type);
-  const struct compare *c = &v->outputs[k];
+  const struct compare *c = &v->verdict->outputs[k].error;
   if (c->runs == 0)
     return false;
   if (claim->metric == METRIC_LABEL_LOSS && c->labelled == 0)
@@ -217,7 +216,7 @@ static void judge(struct verification *v) {
       const struct claim *claim = &v->plan->claims[i];
       if (!applies(v, claim, k))
         continue;
-      const struct compare *c = &v->outputs[k];
+      const struct compare *c = &v->verdict->outputs[k].error;
       double measured = measure(c, claim->metric);
       bool holds = within(claim->metric, measured, claim->limit) && c->mismatched == 0;
       int64_t worst =
@@ -290,12 +289,16 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
   TRY(twin_build(&run.twin, source, emitted, p->ftz, a, d));
   run.probe.n_compared = run.twin.n_compared;
   run.probe.compared = arena_array(a, run.twin.n_compared, sizeof *run.probe.compared);
-  run.outputs = arena_array(a, run.twin.n_outputs, sizeof *run.outputs);
+  v->n_outputs = (int)run.twin.n_outputs;
+  v->outputs = arena_array(a, run.twin.n_outputs, sizeof *v->outputs);
   run.sample_labels = arena_array(a, options->n_steps, sizeof *run.sample_labels);
   for (size_t i = 0; i < run.twin.n_compared; i++)
     compare_init(&run.probe.compared[i]);
-  for (size_t i = 0; i < run.twin.n_outputs; i++)
-    compare_init(&run.outputs[i]);
+  for (size_t i = 0; i < run.twin.n_outputs; i++) {
+    v->outputs[i].name = run.twin.outputs[2 * i];
+    v->outputs[i].value = run.twin.output_values[i];
+    compare_init(&v->outputs[i].error);
+  }
   for (int i = 0; i < v->n_values; i++)
     compare_init(&v->values[i]);
   TRY(run_samples(&run, engine, samples, options, d));

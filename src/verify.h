@@ -15,7 +15,16 @@ struct verdict_claim {
   const char *sample;  // the worst sample's label
 };
 
+// What was seen of one graph output.
+struct verdict_output {
+  const char *name;
+  int value;  // id in the source graph
+  struct compare error;
+};
+
 struct verdict {
+  struct verdict_output *outputs;
+  int n_outputs;
   struct verdict_claim *claims;
   int n_claims;
   bool holds;              // all of them

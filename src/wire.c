@@ -35,8 +35,7 @@ struct frame {
   const ProtobufCFieldDescriptor *field;  // of the message around it; NULL for the outermost
   size_t start, end, tag;                 // in the bytes
   size_t slim_length;                     // where its length goes in the slim copy
-  uint64_t seen;                          // bit k: field k was there
-  int repeats;                            // single messages that were there again
+  uint64_t seen;                          // bit k: field k, a single message, is there
 };
 
 struct walk {
@@ -46,6 +45,7 @@ struct walk {
   size_t depth, capacity;  // frames that are open
   size_t max_depth;
   uint64_t messages, fields;
+  int repeats;  // single messages that were there again
   const struct model_limits *limits;
   struct wire *w;
   struct diag *d;
@@ -336,24 +336,105 @@ static enum status check_string(struct walk *k, const struct token *t) {
   return STATUS_OK;
 }
 
-// Protobuf merges single messages that are given several times. Each merge copies lists, so that a
-// file of nothing but repeats would cost quadratic time and memory.
-static enum status repeats_bounded(struct walk *k, const struct token *t,
-                                   const ProtobufCFieldDescriptor *field) {
-  struct frame *top = &k->frames[k->depth - 1];
-  size_t index = (size_t)(field - top->type->fields);
+// ---- Single messages that are there again ----
+//
+// Protobuf merges them, which on the wire means to join their contents. It has to be done here:
+// protobuf-c's own merge reads outside its tables where neither message has a oneof that is set.
+
+static bool is_single_message(const ProtobufCFieldDescriptor *field) {
+  return field->type == PROTOBUF_C_TYPE_MESSAGE && field->label != PROTOBUF_C_LABEL_REPEATED;
+}
+
+static uint64_t field_bit(const struct frame *f, const ProtobufCFieldDescriptor *field) {
+  size_t index = (size_t)(field - f->type->fields);
   assert(index < 64);
-  uint64_t bit = (uint64_t)1 << index;
-  if (field->label != PROTOBUF_C_LABEL_REPEATED && (top->seen & bit) &&
-      ++top->repeats > REPEATS_MAX)
-    return fail(k, t, "a field that may be there once is there more than %d times", REPEATS_MAX);
-  top->seen |= bit;
-  return STATUS_OK;
+  return (uint64_t)1 << index;
+}
+
+// Setting one member of a oneof clears the others, so that what comes again then is no repeat.
+static void note_single(struct frame *f, const ProtobufCFieldDescriptor *field) {
+  for (unsigned i = 0; field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF && i < f->type->n_fields; i++) {
+    const ProtobufCFieldDescriptor *other = &f->type->fields[i];
+    if (other->flags & PROTOBUF_C_FIELD_FLAG_ONEOF &&
+        other->quantifier_offset == field->quantifier_offset)
+      f->seen &= ~field_bit(f, other);
+  }
+  f->seen |= field_bit(f, field);
+}
+
+static size_t slim_content(const struct frame *f) {
+  return f->field ? f->slim_length + LENGTH_WIDTH : 0;
+}
+
+// Takes the last field `number` out of what the slim copy has of the open message f. Returns its
+// content, malloc'ed.
+static uint8_t *cut_field(struct wire *w, const struct frame *f, uint32_t number, size_t *size) {
+  struct token t, last = {.number = 0};
+  for (size_t at = slim_content(f); at < w->size; at = t.end) {
+    const char *fault = read_token(w->slim, at, w->size, &t);
+    assert(!fault);
+    (void)fault;
+    if (t.number == number)
+      last = t;
+  }
+  assert(last.number);
+  size_t capacity = 0;
+  *size = last.end - last.content;
+  uint8_t *content = grow(NULL, &capacity, *size + 1, 1);
+  memcpy(content, w->slim + last.content, *size);
+  memmove(w->slim + last.tag, w->slim + last.end, w->size - last.end);
+  w->size -= last.end - last.tag;
+  return content;
+}
+
+// The single messages that f, just begun, has from its earlier part.
+static void note_singles(const struct wire *w, struct frame *f) {
+  struct token t;
+  for (size_t at = slim_content(f); at < w->size; at = t.end) {
+    const char *fault = read_token(w->slim, at, w->size, &t);
+    assert(!fault);
+    (void)fault;
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field(f->type, t.number);
+    if (field && is_single_message(field))
+      note_single(f, field);
+  }
+}
+
+// ---- Walking ----
+
+static void begin_message(struct walk *k, const struct token *t,
+                          const ProtobufCFieldDescriptor *field) {
+  static const uint8_t later[LENGTH_WIDTH];
+  struct frame *top = &k->frames[k->depth - 1];
+  uint8_t *earlier = NULL;
+  size_t earlier_size = 0;
+  if (is_single_message(field)) {
+    if (top->seen & field_bit(top, field))
+      earlier = cut_field(k->w, top, field->id, &earlier_size);
+    note_single(top, field);
+  }
+  put_tag(k->w, t->number, LENGTH);
+  k->frames = grow(k->frames, &k->capacity, k->depth + 1, sizeof *k->frames);
+  struct frame *f = &k->frames[k->depth++];
+  *f = (struct frame){.type = field->descriptor,
+                      .field = field,
+                      .start = t->content,
+                      .end = t->end,
+                      .tag = t->tag,
+                      .slim_length = k->w->size};
+  put(k->w, later, LENGTH_WIDTH);
+  if (earlier) {
+    put(k->w, earlier, earlier_size);
+    note_singles(k->w, f);
+    free(earlier);
+  }
+  k->at = t->content;
 }
 
 static enum status push(struct walk *k, const struct token *t,
                         const ProtobufCFieldDescriptor *field) {
-  TRY(repeats_bounded(k, t, field));
+  const struct frame *top = &k->frames[k->depth - 1];
   if (k->depth > k->max_depth) {
     diag_hint(k->d, "No ONNX reader takes such a model: protobuf's own limit is 100 levels.");
     return fail(k, t, "nested deeper than %zu messages, which is the depth limit", k->max_depth);
@@ -361,17 +442,11 @@ static enum status push(struct walk *k, const struct token *t,
   if (++k->messages > k->limits->messages)
     return fail(k, t, "more than %llu messages, which is the limit",
                 (unsigned long long)k->limits->messages);
-  k->frames = grow(k->frames, &k->capacity, k->depth + 1, sizeof *k->frames);
-  put_tag(k->w, t->number, LENGTH);
-  static const uint8_t later[LENGTH_WIDTH];
-  k->frames[k->depth++] = (struct frame){.type = field->descriptor,
-                                         .field = field,
-                                         .start = t->content,
-                                         .end = t->end,
-                                         .tag = t->tag,
-                                         .slim_length = k->w->size};
-  put(k->w, later, LENGTH_WIDTH);
-  k->at = t->content;
+  // Each repeat is a copy: a file of nothing else would cost quadratic time.
+  if (is_single_message(field) && (top->seen & field_bit(top, field)) && ++k->repeats > REPEATS_MAX)
+    return fail(k, t, "messages that should be single are there again, more than %d times",
+                REPEATS_MAX);
+  begin_message(k, t, field);
   return STATUS_OK;
 }
 

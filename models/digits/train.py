@@ -2,22 +2,23 @@
 """Trains a small convolutional network on real handwritten digits and writes digits.onnx.
 
 The model is the project's realistic example: trained weights, real images, and held-out images to
-prove a conversion on. Its operators meet every class of a policy: Conv and Gemm (narrow), Relu, Add,
-MaxPool and Flatten (follow), BatchNormalization and Softmax (pin).
+prove a conversion on. Its operators meet every class of a policy: Conv and Gemm (narrow), Relu,
+Add, MaxPool and Flatten (follow), BatchNormalization and Softmax (pin).
 
-Data: the 1797 images of scikit-learn's `load_digits` (8 by 8 pixels, 0 to 16, here divided by 16, so
-inputs are exact in fp16). 360 of them are never trained on; they become samples/*.npz, 45 images a
-file, with their true classes under the name `label:logits`.
+Data: the 1797 images of scikit-learn's `load_digits` (8 by 8 pixels, 0 to 16, here divided by 16,
+so inputs are exact in fp16). 360 of them are never trained on; they become samples/*.npz, 45 images
+a file, with their true classes under the name `label:logits`.
 
 Run with Debian's python3-numpy, python3-onnx and python3-sklearn:
     python3 models/digits/train.py
-The seed is fixed and the matrix library is held to one thread: on one machine, the same bytes each time.
+The seed is fixed and the matrix library is held to one thread: the same bytes on each run. Another
+processor or matrix library may round sums otherwise, and so end with slightly different weights.
 """
 import os
 import sys
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # before numpy: the order of sums must not depend on the machine's load
+    os.environ[variable] = "1"  # before numpy is loaded, or it has no effect
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
@@ -78,7 +79,8 @@ class BatchNorm:
             self.variance = MOMENTUM * self.variance + (1 - MOMENTUM) * variance
         self.deviation = np.sqrt(variance + np.float32(EPSILON))
         self.normal = (x - mean[:, None, None]) / self.deviation[:, None, None]
-        return self.normal * self.weights["scale"][:, None, None] + self.weights["bias"][:, None, None]
+        scale, bias = (self.weights[name][:, None, None] for name in ("scale", "bias"))
+        return self.normal * scale + bias
 
     def backward(self, g):
         axes = (0, 2, 3)
@@ -209,8 +211,8 @@ def export(network):
     build = Builder("digits")
 
     def conv(layer, norm, x, name):
-        x = build.node("Conv", [x, build.tensor(f"{name}.weight", layer.weights["weight"])], f"{name}.conv",
-                       kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        weight = build.tensor(f"{name}.weight", layer.weights["weight"])
+        x = build.node("Conv", [x, weight], f"{name}.conv", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
         parameters = {**norm.weights, "mean": norm.mean, "variance": norm.variance}
         names = [build.tensor(f"{name}.norm.{key}", array) for key, array in parameters.items()]
         return build.node("BatchNormalization", [x, *names], f"{name}.norm", epsilon=EPSILON)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes hazards.onnx: every known way in which a model that is fine in fp32 breaks in a narrow format.
+"""Writes hazards.onnx: the known ways in which a model that is right in fp32 breaks when narrowed.
 
 One hazard is one branch of the graph and one output of the same name; `safe`, `infinity_mask`,
-`infinity_minimum`, `gelu_by_hand`, `global_average` and `eight_bit_range` are there to be left alone by fp16.
-Every tensor of a branch is named `<output>.<step>`. In fp32 all tensors are finite on samples/*.npz;
-samples_not_finite/0.npz holds one input that overflows in fp32 as well (`softmax_by_hand.exp`).
+`infinity_minimum`, `gelu_by_hand`, `global_average` and `eight_bit_range` come out right in fp16.
+Tensors of a branch are named `<output>.<step>`. In fp32 every output is finite on samples/*.npz;
+samples_not_finite/0.npz has one input that overflows in fp32 as well (`softmax_by_hand.exp`).
 What a plain fp16 conversion does with each branch is in models/README.md, measured by measure.py.
 
 Run with Debian's python3-numpy and python3-onnx:
@@ -25,6 +25,42 @@ from builder import BOOL, FLOAT, INT64, Builder, save_model, save_samples, value
 WIDTH, BATCH, SAMPLES, SEED = 64, 4, 4, 7
 LOWEST = np.finfo(np.float32).min
 
+ABOUT = {  # becomes the documentation of the outputs, and a column of the table in models/README.md
+    "mask_minus_3e38": "mask times -3.4e38 added to scores",
+    "mask_1e30": "mask times 1e30 subtracted from scores",
+    "mask_1e9": "-1e9 chosen for masked scores, a whole row masked",
+    "infinity_mask": "-inf chosen for masked scores: representable, stays",
+    "infinity_minimum": "+inf under a minimum: representable, stays",
+    "weight_1e6": "weights of 1e6, undone by a factor of 1e-7",
+    "weight_1e_minus_9": "weights of 1e-9 become zero",
+    "weight_subnormal": "weights of 3e-7 are subnormal in fp16",
+    "tiny_sign": "the sign of a product with 1e-9 or -1e-9",
+    "layer_norm_1e_minus_12": "LayerNorm by hand, epsilon 1e-12, zero and nearly constant rows",
+    "entropy_1e_minus_15": "p log(p + 1e-15) where p is zero",
+    "unit_length_1e_minus_8": "v / (length of v + 1e-8) where v is zero",
+    "rms_norm_sum": "RMSNorm by hand, standard deviation 100: the sum of squares overflows",
+    "rms_norm_square": "RMSNorm by hand, values above 255.9: the squares overflow",
+    "instance_norm_by_hand": "InstanceNorm by hand: the squares overflow",
+    "variance_in_one_pass": "the root of E[v^2] - E[v]^2: cancellation",
+    "gelu_by_hand": "GELU with v^3: overflows, but tanh saturates",
+    "softmax_by_hand": "exp(s) / sum exp(s), s up to 12",
+    "log_sum_exp_by_hand": "log sum exp(s), s up to 12",
+    "wide_sum": "ReduceSum over two negative axes whose result exceeds 65504",
+    "einsum_sum": "Einsum whose result exceeds 65504",
+    "conv_sum": "Conv whose result exceeds 65504",
+    "global_average": "GlobalAveragePool: only an fp16 accumulator overflows",
+    "overflow_difference": "2a - 1.5a with a up to 60000: inf - inf",
+    "residual_stream": "nine residual blocks, one tied weight, growing beyond 65504",
+    "eight_bit_range": "values above 448: only an 8-bit format overflows",
+    "position_step": "neighbouring positions up to 4095, their difference",
+    "cumulative_step": "CumSum of 512 terms, differences of neighbours",
+    "sine": "Sin of arguments up to 4094",
+    "cosine": "Cos of arguments up to 4094",
+    "swamped_residual": "1000 + u - 1000 with small u",
+    "running_sum": "a Loop that adds 512 small steps to a state of 64",
+    "safe": "two products and a Relu: nothing wrong",
+}
+
 
 class Hazards(Builder):
     """The graph, one method a family of hazards; `branch` names the output that is being built."""
@@ -36,19 +72,24 @@ class Hazards(Builder):
         self.mask = self.input("mask", ["N", 8])
         self.rows = self.input("rows", ["N", 4, WIDTH])
         self.ids = self.input("position_ids", ["N", 16], INT64)
-        self.scores = self.node("Reshape", [self.x, self.tensor("scores.shape", np.int64([0, 8, 8]))], "scores")
-        self.image = self.node("Reshape", [self.x, self.tensor("image.shape", np.int64([0, 1, 8, 8]))], "image")
+        shapes = {"scores": [0, 8, 8], "image": [0, 1, 8, 8]}
+        self.scores, self.image = (
+            self.node("Reshape", [self.x, self.tensor(f"{name}.shape", np.int64(shape))], name)
+            for name, shape in shapes.items())
+
+    def named(self, inputs, name):
+        """Names of the inputs of a node; numbers and arrays become initializers."""
+        return [v if isinstance(v, str) else self.tensor(f"{name}.constant", v) for v in inputs]
 
     def step(self, operator, inputs, step, **attributes):
-        """A node of the current branch; inputs that are numbers or arrays become initializers."""
-        names = [v if isinstance(v, str) else self.tensor(f"{self.branch}.{step}.constant", v) for v in inputs]
-        return self.node(operator, names, f"{self.branch}.{step}", **attributes)
+        """A node of the current branch."""
+        name = f"{self.branch}.{step}"
+        return self.node(operator, self.named(inputs, name), name, **attributes)
 
     def finish(self, operator, inputs, shape, **attributes):
         """The last node of the branch, whose output is the graph output named like the branch."""
-        names = [v if isinstance(v, str) else self.tensor(f"{self.branch}.constant", v) for v in inputs]
-        self.node(operator, names, self.branch, **attributes)
-        self.output(self.branch, ["N", *shape])
+        self.node(operator, self.named(inputs, self.branch), self.branch, **attributes)
+        self.output(self.branch, ["N", *shape], about=ABOUT[self.branch])
 
     def scaled(self, source, factor):
         return self.step("Mul", [source, np.float32(factor)], "scaled")
@@ -70,7 +111,7 @@ class Hazards(Builder):
         masked = self.step("Sub", [self.scores, penalty], "masked")
         self.finish("Softmax", [masked], [8, 8], axis=-1)
 
-        self.branch = "mask_1e9"  # a fully masked row: uniform in fp32, all -inf once the constant is -inf
+        self.branch = "mask_1e9"  # a fully masked row: uniform in fp32, all -inf if the constant is
         kept = self.step("Cast", [self.mask], "kept", to=BOOL)
         kept = self.step("Unsqueeze", [kept, np.int64([1])], "kept_by_key")
         masked = self.step("Where", [kept, self.scores, np.float32(-1e9)], "masked")
@@ -141,7 +182,7 @@ class Hazards(Builder):
     # Patterns written out node by node
 
     def patterns(self):
-        self.branch = "rms_norm_sum"  # inputs of standard deviation 100: squares fit, their sum does not
+        self.branch = "rms_norm_sum"  # standard deviation 100: squares fit, their sum does not
         wide = self.scaled(self.x, 100)
         square = self.step("Mul", [wide, wide], "square")
         total = self.step("ReduceSum", [square, np.int64([-1])], "sum", keepdims=1)
@@ -161,7 +202,7 @@ class Hazards(Builder):
         normal = self.normalised(self.scaled(planes, 250), [-2, -1], 1e-5)
         self.finish("Identity", [normal], [4, 4, 4])
 
-        self.branch = "variance_in_one_pass"  # E[v^2] - E[v]^2: cancellation, then the root of a negative
+        self.branch = "variance_in_one_pass"  # E[v^2] - E[v]^2: the root of a negative
         shifted = self.step("Add", [self.scaled(self.x, 0.5), np.float32(30)], "shifted")
         squares = self.step("Mul", [shifted, shifted], "square")
         of_squares = self.step("ReduceMean", [squares], "mean_of_squares", axes=[-1], keepdims=1)
@@ -172,7 +213,8 @@ class Hazards(Builder):
         self.branch = "gelu_by_hand"  # v^3 overflows, tanh saturates: right only by luck
         wide = self.scaled(self.x, 20)
         cube = self.step("Pow", [wide, np.float32(3)], "cube")
-        inner = self.step("Add", [wide, self.step("Mul", [cube, np.float32(0.044715)], "cube_term")], "inner")
+        term = self.step("Mul", [cube, np.float32(0.044715)], "cube_term")
+        inner = self.step("Add", [wide, term], "inner")
         inner = self.step("Mul", [inner, np.float32(np.sqrt(2 / np.pi))], "inner_scaled")
         gate = self.step("Add", [self.step("Tanh", [inner], "tanh"), np.float32(1)], "gate")
         half = self.step("Mul", [wide, np.float32(0.5)], "half")
@@ -191,7 +233,7 @@ class Hazards(Builder):
     # Results and accumulators out of range
 
     def sums(self):
-        self.branch = "wide_sum"  # 64 terms over two negative axes; the mean would fit, the sum does not
+        self.branch = "wide_sum"  # 64 terms over two negative axes; their mean would fit
         large = self.scaled(self.step("Abs", [self.scores], "size"), 2000)
         total = self.step("ReduceSum", [large, np.int64([-1, -2])], "sum", keepdims=0)
         self.finish("Mul", [total, np.float32(1 / WIDTH)], [])
@@ -203,7 +245,8 @@ class Hazards(Builder):
 
         self.branch = "conv_sum"
         kernel = self.tensor("conv_sum.weight", self.rng.normal(0, 16, (2, 1, 3, 3)))
-        product = self.step("Conv", [self.scaled(self.image, 5000), kernel], "conv", kernel_shape=[3, 3])
+        large = self.scaled(self.image, 5000)
+        product = self.step("Conv", [large, kernel], "conv", kernel_shape=[3, 3])
         self.finish("Mul", [product, np.float32(1e-5)], [2, 6, 6])
 
         self.branch = "global_average"  # the result fits; an fp16 accumulator would not
@@ -219,7 +262,8 @@ class Hazards(Builder):
 
         self.branch = "residual_stream"  # nine blocks with one tied weight, each growing fourfold
         hidden = self.step("MatMul", [self.x, self.rng.normal(0, 1 / 8, (WIDTH, 16))], "embedded")
-        weight = self.tensor("residual_stream.weight", 3 * np.eye(16) + self.rng.normal(0, 0.1, (16, 16)))
+        growth = 3 * np.eye(16) + self.rng.normal(0, 0.1, (16, 16))
+        weight = self.tensor("residual_stream.weight", growth)
         for block in range(9):
             update = self.step("MatMul", [hidden, weight], f"{block}.update")
             hidden = self.step("Add", [hidden, update], f"{block}.sum")
@@ -246,7 +290,8 @@ class Hazards(Builder):
         self.difference(summed, 8 * WIDTH - 1)
 
         angle = self.node("Cast", [self.ids], "angle.position", to=FLOAT)
-        angle = self.node("Unsqueeze", [angle, self.tensor("angle.axes", np.int64([2]))], "angle.column")
+        axes = self.tensor("angle.axes", np.int64([2]))
+        angle = self.node("Unsqueeze", [angle, axes], "angle.column")
         rates = self.tensor("angle.rates", np.float32([1, 0.7, 0.3, 0.05]))
         angle = self.node("Mul", [angle, rates], "angle")
         for self.branch, operator in (("sine", "Sin"), ("cosine", "Cos")):
@@ -254,14 +299,16 @@ class Hazards(Builder):
 
         self.branch = "swamped_residual"  # 1000 + u: every u below a quarter is lost
         large = self.step("Add", [self.scaled(self.x, 0.5), np.float32(1000)], "large")
-        total = self.step("Add", [large, self.step("Mul", [self.x, np.float32(0.1)], "update")], "sum")
+        update = self.step("Mul", [self.x, np.float32(0.1)], "update")
+        total = self.step("Add", [large, update], "sum")
         self.finish("Sub", [total, large], [WIDTH])
 
         self.branch = "running_sum"  # 512 small steps onto a state of about 64
         size = self.step("Abs", [self.x], "size")
         start = self.step("Add", [size, np.float32(64)], "start")
         self.step("Mul", [size, np.float32(0.01)], "increment")
-        count, go = self.tensor("running_sum.count", np.int64(512)), self.tensor("running_sum.go", np.bool_(True))
+        count = self.tensor("running_sum.count", np.int64(512))
+        go = self.tensor("running_sum.go", np.bool_(True))
         final = self.step("Loop", [count, go, start], "final", body=loop_body())
         self.finish("Sub", [final, start], [WIDTH])
 
@@ -284,9 +331,10 @@ class Hazards(Builder):
 
 def loop_body():
     """state + running_sum.increment, which is captured from the outer graph."""
-    nodes = [helper.make_node("Add", ["running_sum.state", "running_sum.increment"], ["running_sum.new_state"],
-                              name="/running_sum/body/add"),
-             helper.make_node("Identity", ["running_sum.go_in"], ["running_sum.go_out"], name="/running_sum/body/go")]
+    nodes = [helper.make_node("Add", ["running_sum.state", "running_sum.increment"],
+                              ["running_sum.new_state"], name="/running_sum/body/add"),
+             helper.make_node("Identity", ["running_sum.go_in"], ["running_sum.go_out"],
+                              name="/running_sum/body/go")]
     inputs = [value("running_sum.iteration", [], INT64), value("running_sum.go_in", [], BOOL),
               value("running_sum.state", ["N", WIDTH])]
     outputs = [value("running_sum.go_out", [], BOOL), value("running_sum.new_state", ["N", WIDTH])]
@@ -294,7 +342,7 @@ def loop_body():
 
 
 def sample(rng):
-    """Normal numbers within 2.4, one of them 2.4; rows that normalisations find hard; a fully masked row."""
+    """Normal numbers up to 2.4; rows that normalisations find hard; one fully masked row."""
     x = np.clip(rng.normal(size=(BATCH, WIDTH)), -2.4, 2.4).astype("f4")
     x[:, 0] = 2.4
     mask = (rng.random((BATCH, 8)) < 0.7).astype("f4")
@@ -303,15 +351,15 @@ def sample(rng):
     rows[:, 0] = 0  # padding
     rows[:, 1] = 0.01 + 1e-6 * rows[:, 1]  # nearly constant
     rows[:, 2] *= 50
-    starts = np.int64([0, 300, 2040, 4079])
-    return {"x": x, "mask": mask, "rows": rows.astype("f4"), "position_ids": starts[:, None] + np.arange(16)}
+    ids = np.int64([0, 300, 2040, 4079])[:, None] + np.arange(16)
+    return {"x": x, "mask": mask, "rows": rows.astype("f4"), "position_ids": ids}
 
 
 def main():
     rng = np.random.default_rng(SEED)
     graph = Hazards(rng)
-    for family in (graph.masks, graph.infinities, graph.weights, graph.epsilons, graph.patterns, graph.sums,
-                   graph.resolution, graph.safe):
+    for family in (graph.masks, graph.infinities, graph.weights, graph.epsilons, graph.patterns,
+                   graph.sums, graph.resolution, graph.safe):
         family()
     save_model(graph.model(), os.path.join(HERE, "hazards.onnx"))
     samples = [sample(rng) for _ in range(SAMPLES)]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures what a plain conversion does to hazards.onnx, and prints the table of models/README.md.
 
-The plain conversion is emulated: every float value of the graph, loop bodies included, is cast to the
-format and back where it is made, so each operator works in fp32 (the widest accumulator any device has)
-on rounded inputs and its result is rounded. Running a converted file on the CPU would hide most faults,
-since ONNX Runtime has few fp16 kernels there and none for bf16.
+The plain conversion is emulated: every float value of the graph, loop bodies included, is cast to
+the format and back where it is made, so each operator works in fp32 on rounded inputs and rounds
+its result; a device with narrow accumulators does worse. Running a converted file on the CPU would
+hide most faults, since ONNX Runtime has few fp16 kernels there and none for bf16.
 
 Development only. Needs numpy, onnx and onnxruntime:
     python models/hazards/measure.py
@@ -22,7 +22,9 @@ LOST = 0.01  # relative L2 error from which an output counts as wrong
 
 
 def round_values(graph, kind):
-    """Puts Cast(kind), Cast(float) behind every float value that `graph` makes, also inside bodies."""
+    """Puts Cast(kind), Cast(float) behind every float value that `graph` makes, bodies included.
+
+    Returns the new names of inputs and initializers."""
     known = [*graph.input, *graph.output, *graph.value_info]
     floats = {v.name for v in known if v.type.tensor_type.elem_type == TensorProto.FLOAT}
     sources = [v.name for v in graph.input if v.name in floats]
@@ -49,10 +51,11 @@ def casts(source, target, kind):
 
 
 def run(model, samples):
-    """Values by name, all samples in one array; no optimisation, which would drop the pairs of casts."""
+    """Values by name, all samples in one array; optimisation would drop the pairs of casts."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, ["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     parts = zip(*(session.run(names, sample) for sample in samples))
     return {name: np.stack(part).astype("f8") for name, part in zip(names, parts)}
@@ -64,7 +67,8 @@ def everything(model):
     floats = {v.name: v for v in [*model.graph.value_info, *model.graph.output]
               if v.type.tensor_type.elem_type == TensorProto.FLOAT}
     del model.graph.output[:]
-    model.graph.output.extend(floats[name] for node in model.graph.node for name in node.output if name in floats)
+    for node in model.graph.node:
+        model.graph.output.extend(floats[name] for name in node.output if name in floats)
     return model
 
 
@@ -74,8 +78,9 @@ def plain(model, kind, samples):
     narrow.CopyFrom(model)
     constants = [t for t in model.graph.initializer if t.data_type == TensorProto.FLOAT]
     rounded = round_values(narrow.graph, kind)
-    narrow.graph.output.extend(helper.make_tensor_value_info(rounded[t.name], TensorProto.FLOAT, t.dims)
-                               for t in constants)
+    for t in constants:
+        output = helper.make_tensor_value_info(rounded[t.name], TensorProto.FLOAT, t.dims)
+        narrow.graph.output.append(output)
     values = run(narrow, samples)
     return {**{t.name: values.pop(rounded[t.name]) for t in constants}, **values}
 
@@ -93,7 +98,8 @@ def verdict(wanted, got):
 def culprit(branch, wide, narrow):
     """The first tensor of the branch that has left the finite numbers."""
     for name, values in narrow.items():
-        if name.split(".")[0] == branch and not np.isfinite(values).all() and np.isfinite(wide.get(name, 0)).all():
+        mine = name.split(".")[0] == branch
+        if mine and np.isfinite(wide[name]).all() and not np.isfinite(values).all():
             return f"`{name}`"
     return "-"
 
@@ -102,7 +108,7 @@ def main():
     model = onnx.load(os.path.join(HERE, "hazards.onnx"))
     paths = sorted(glob.glob(os.path.join(HERE, "samples", "*.npz")))
     samples = [dict(np.load(path)) for path in paths]
-    outputs = [output.name for output in model.graph.output]
+    outputs = {output.name: output.doc_string for output in model.graph.output}
     model = everything(model)
     wide = run(model, samples)
     for tensor in model.graph.initializer:
@@ -111,10 +117,11 @@ def main():
 
     half = plain(model, TensorProto.FLOAT16, samples)
     brain = plain(model, TensorProto.BFLOAT16, samples)
-    print("| output | in fp16 | first not finite in fp16 | in bf16 |\n|---|---|---|---|")
-    for name in outputs:
-        print(f"| `{name}` | {verdict(wide[name], half[name])} | {culprit(name, wide, half)} "
-              f"| {verdict(wide[name], brain[name])} |")
+    print("| output | hazard | in fp16 | first not finite in fp16 | in bf16 |")
+    print("|---|---|---|---|---|")
+    for name, about in outputs.items():
+        print(f"| `{name}` | {about} | {verdict(wide[name], half[name])} "
+              f"| {culprit(name, wide, half)} | {verdict(wide[name], brain[name])} |")
 
 
 if __name__ == "__main__":

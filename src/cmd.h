@@ -1,0 +1,36 @@
+// The commands of the program and their options: one table each, from which the parser, the help
+// and the README's tables come.
+#ifndef CMD_H
+#define CMD_H
+
+#include "run.h"
+
+// A command does its stages on a run that is begun already, and prints its result to standard
+// output.
+typedef enum status command_run(struct run *r);
+
+struct command {
+  const char *name;
+  const char *arguments;  // "MODEL"
+  int least, most;        // how many it takes
+  const char *summary;    // one line
+  const char *details;    // paragraphs for --help
+  const char *options;    // letters of the options that it takes (see cmd_options.c)
+  command_run *run;
+};
+extern const struct command commands[];  // ends with a NULL name
+
+// Parses the arguments after the command's name. STATUS_USAGE names the option and what is near it.
+// Sets *help if --help was given (nothing else counts then). Strings of s->overrides are allocated
+// in the arena.
+enum status options_parse(struct settings *s, const struct command *command, int argc, char **argv,
+                          bool *help, struct arena *a, struct diag *d);
+
+// Help on the program, and on one command.
+void print_help(FILE *out);
+void print_command_help(const struct command *command, FILE *out);
+
+command_run command_inspect, command_trace, command_plan, command_rewrite, command_verify,
+    command_convert, command_policy, command_formats;
+
+#endif

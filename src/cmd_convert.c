@@ -1,0 +1,38 @@
+// convert: the whole pipeline in one process. The table of contents of the program.
+#include "cmd.h"
+#include "summary.h"
+
+static enum status save_what_was_asked(struct run *r) {
+  const struct settings *s = r->settings;
+  if (s->save_trace)
+    TRY(trace_write(&r->trace, &r->graph, s->save_trace, r->diag));
+  if (s->save_plan)
+    TRY(plan_write(&r->plan, &r->graph, s->save_plan, r->diag));
+  return STATUS_OK;
+}
+
+enum status command_convert(struct run *r) {
+  TRY(run_load_model(r));
+  TRY(run_load_policy(r));
+  TRY(run_open_engine(r));
+  TRY(run_open_samples(r, &r->policy.hold_out));
+  TRY(run_trace(r));
+  TRY(run_plan(r));
+  TRY(run_rewrite(r));
+  if (!plan_is_identity(&r->plan))
+    TRY(run_verify(r));
+  TRY(save_what_was_asked(r));
+
+  bool holds = !r->has_verdict ||
+               (r->verdict.holds && (r->verdict.loads_everywhere || !r->verdict.has_kernels));
+  const char *output = r->settings->output ? r->settings->output : run_default_output(r);
+  if (holds || r->settings->save_anyway)
+    TRY(run_save(r, output));
+  else
+    output = NULL;
+  if (r->settings->json)
+    summary_json(r, output, stdout);
+  else
+    summary_text(r, output, stdout);
+  return holds ? STATUS_OK : STATUS_CLAIM;
+}

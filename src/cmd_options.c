@@ -1,0 +1,176 @@
+// Options: one table for the parser and for the help. Every option has one letter, by which the
+// table of commands says which it takes.
+#include "cmd.h"
+#include "json.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTION_COUNT = 20 };
+
+static const struct {
+  char letter;
+  const char *name;
+  const char *argument;  // NULL: a flag
+  const char *help;
+} options[] = {
+    {'p', "policy", "NAME|FILE",
+     "the policy that decides (default fp16); `policy list` names them"},
+    {'d', "data", "DIR", "samples: .npz, .safetensors, .npy, or test_data_set folders of .pb"},
+    {'r', "random", "SEED", "made-up samples from a seed, where there is no data"},
+    {'n', "samples", "N", "how many made-up samples (default 8)"},
+    {'t', "trace", "FILE", "statistics from this trace file"},
+    {'P', "plan", "FILE", "the plan to apply"},
+    {'o', "output", "FILE", "where the result goes"},
+    {'S', "save-plan", "FILE", "write the plan as well"},
+    {'T', "save-trace", "FILE", "write the trace as well"},
+    {'f', "format", "NAME", "fp16 or bf16 instead of the policy's ladder"},
+    {'k', "keep", "GLOB", "leave matching nodes as they are (by node or tensor name); repeatable"},
+    {'w', "narrow", "GLOB", "narrow matching nodes where their values allow it; repeatable"},
+    {'i', "io", "keep|narrow", "types of graph inputs and outputs"},
+    {'a', "save-anyway", NULL, "write the model even if a claim does not hold"},
+    {'O', "ort", "PATH", "the ONNX Runtime library to use (or NARROWCAST_ORT)"},
+    {'j', "threads", "N", "threads of ONNX Runtime (default: all cores)"},
+    {'J', "json", NULL, "print the result as JSON"},
+    {'q', "quiet", NULL, "no progress bar, no warnings"},
+    {'h', "help", NULL, "this help"},
+};
+_Static_assert(sizeof options / sizeof options[0] < OPTION_COUNT, "room for the end mark");
+
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+static enum status parse_number(const char *text, const char *option, unsigned long long max,
+                                unsigned long long *out, struct diag *d) {
+  char *end;
+  errno = 0;
+  *out = strtoull(text, &end, 10);
+  if (errno || end == text || *end || text[0] == '-' || *out > max)
+    return diag_fail(d, STATUS_USAGE, "--%s takes a whole number from 0 to %llu, not \"%s\"",
+                     option, max, text);
+  return STATUS_OK;
+}
+
+static void add_override(struct settings *s, const char *kind, const char *glob, struct arena *a) {
+  size_t capacity = s->n_overrides;
+  s->overrides = arena_grow(a, s->overrides, &capacity, s->n_overrides + 2, sizeof *s->overrides);
+  s->overrides[s->n_overrides++] = kind;
+  s->overrides[s->n_overrides++] = glob;
+}
+
+static enum status apply(struct settings *s, char letter, const char *argument, struct arena *a,
+                         struct diag *d) {
+  unsigned long long number = 0;
+  switch (letter) {
+  case 'p': s->policy = argument; break;
+  case 'd': s->data = argument; break;
+  case 'r':
+    TRY(parse_number(argument, "random", UINT64_MAX, &number, d));
+    s->has_random = true;
+    s->random = number;
+    break;
+  case 'n':
+    TRY(parse_number(argument, "samples", 1000000, &number, d));
+    s->random_samples = (size_t)number;
+    break;
+  case 't': s->trace = argument; break;
+  case 'P': s->plan = argument; break;
+  case 'o': s->output = argument; break;
+  case 'S': s->save_plan = argument; break;
+  case 'T': s->save_trace = argument; break;
+  case 'f': s->format = argument; break;
+  case 'k': add_override(s, "keep", argument, a); break;
+  case 'w': add_override(s, "narrow", argument, a); break;
+  case 'i': s->io = argument; break;
+  case 'a': s->save_anyway = true; break;
+  case 'O': s->ort = argument; break;
+  case 'j':
+    TRY(parse_number(argument, "threads", 1024, &number, d));
+    s->threads = (int)number;
+    break;
+  case 'J': s->json = true; break;
+  case 'q': s->quiet = true; break;
+  default: break;
+  }
+  return STATUS_OK;
+}
+
+static enum status unknown_option(const char *given, const struct command *command,
+                                  struct diag *d) {
+  const char *names[OPTION_COUNT] = {0};
+  int count = 0;
+  for (int i = 0; i < N_OPTIONS; i++)
+    if (options[i].letter == 'h' || strchr(command->options, options[i].letter))
+      names[count++] = options[i].name;
+  const char *word = given + strspn(given, "-");
+  const char *near = nearest_name(word, names);
+  if (near)
+    diag_hint(d, "Did you mean --%s? `narrowcast %s --help` lists the options.", near,
+              command->name);
+  else
+    diag_hint(d, "`narrowcast %s --help` lists the options.", command->name);
+  return diag_fail(d, STATUS_USAGE, "%s has no option %s", command->name, given);
+}
+
+enum status options_parse(struct settings *s, const struct command *command, int argc, char **argv,
+                          bool *help, struct arena *a, struct diag *d) {
+  struct option longs[OPTION_COUNT] = {{0}};
+  int count = 0;
+  for (int i = 0; i < N_OPTIONS; i++)
+    if (options[i].letter == 'h' || strchr(command->options, options[i].letter))
+      longs[count++] =
+          (struct option){options[i].name, options[i].argument ? required_argument : no_argument,
+                          NULL, options[i].letter};
+  opterr = 0;
+  optind = 1;
+  int letter;
+  while ((letter = getopt_long(argc, argv, ":o:hq", longs, NULL)) != -1) {
+    const char *given = argv[optind - 1];
+    if (letter == ':')
+      return diag_fail(d, STATUS_USAGE, "%s needs a value", given);
+    if (letter == '?' || (letter != 'h' && !strchr(command->options, letter)))
+      return unknown_option(given, command, d);
+    if (letter == 'h')
+      *help = true;
+    TRY(apply(s, (char)letter, optarg, a, d));
+  }
+  if (*help)
+    return STATUS_OK;
+  int left = argc - optind;
+  if (left < command->least || left > command->most) {
+    diag_hint(d, "Usage: narrowcast %s %s [options]", command->name, command->arguments);
+    return diag_fail(d, STATUS_USAGE,
+                     left < command->least ? "%s: %s is missing" : "%s: more than %s given",
+                     command->name, command->arguments);
+  }
+  s->model = left > 0 ? argv[optind] : NULL;
+  s->second = left > 1 ? argv[optind + 1] : NULL;
+  return STATUS_OK;
+}
+
+void print_command_help(const struct command *command, FILE *out) {
+  fprintf(out, "narrowcast %s %s%s[options]\n\n%s\n\n%s\n\nOptions:\n", command->name,
+          command->arguments, command->arguments[0] ? " " : "", command->summary, command->details);
+  for (int i = 0; i < N_OPTIONS; i++) {
+    if (options[i].letter != 'h' && !strchr(command->options, options[i].letter))
+      continue;
+    char left[64];
+    snprintf(left, sizeof left, "--%s%s%s", options[i].name, options[i].argument ? " " : "",
+             options[i].argument ? options[i].argument : "");
+    fprintf(out, "  %-24s %s\n", left, options[i].help);
+  }
+}
+
+void print_help(FILE *out) {
+  fprintf(out, "narrowcast " NARROWCAST_VERSION
+               ": converts an ONNX model to fp16 or bf16, and says what the result may claim\n\n"
+               "Usage: narrowcast COMMAND [arguments] [options]\n\nCommands:\n");
+  for (const struct command *c = commands; c->name; c++)
+    fprintf(out, "  %-9s %s\n", c->name, c->summary);
+  fprintf(out, "\n`narrowcast COMMAND --help` tells more. First use: narrowcast convert "
+               "model.onnx\n\nExit codes:\n");
+#define PRINT_STATUS(name, code, text) fprintf(out, "  %d  %s\n", code, text);
+  STATUS_LIST(PRINT_STATUS)
+#undef PRINT_STATUS
+}

@@ -1,0 +1,20 @@
+// rewrite: applies a plan file, without data and without an engine.
+#include "cmd.h"
+#include "summary.h"
+
+enum status command_rewrite(struct run *r) {
+  if (!r->settings->plan) {
+    diag_hint(r->diag, "make one with `narrowcast plan`");
+    return diag_fail(r->diag, STATUS_USAGE, "rewrite needs --plan FILE");
+  }
+  TRY(run_load_model(r));
+  TRY(run_read_plan(r));
+  TRY(run_rewrite(r));
+  const char *output = r->settings->output ? r->settings->output : run_default_output(r);
+  TRY(run_save(r, output));
+  if (r->settings->json)
+    summary_json(r, output, stdout);
+  else
+    summary_text(r, output, stdout);
+  return STATUS_OK;
+}

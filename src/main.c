@@ -1,0 +1,101 @@
+// narrowcast: the command line. Finds the command, parses its options, runs it, prints what went
+// wrong and turns the status into the exit code. Everything else is in cmd_*.c (one command each)
+// and in the library (stages in run.c).
+#include "cmd.h"
+#include "json.h"
+
+#include <string.h>
+
+const struct command commands[] = {
+    {"convert", "MODEL", 1, 1, "traces, plans, rewrites, verifies and saves, in one go",
+     "Without --data the inputs are made up, and the summary says so. The model is written only "
+     "if\n"
+     "every claim of the policy holds; exit code 1 says that one does not.",
+     "pdrntoSTfkwiaOjJq", command_convert},
+    {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
+     "J", command_inspect},
+    {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
+     "Held-out samples (see the policy) are left for verify.", "pdrnoOjq", command_trace},
+    {"plan", "MODEL", 1, 1, "decides a format for every tensor and writes the plan",
+     "With --trace, statistics come from a trace file, else there are none: then only constants\n"
+     "are known, and every other tensor counts as not seen and stays fp32.",
+     "ptofkwiJq", command_plan},
+    {"rewrite", "MODEL", 1, 1, "applies a plan, also one edited by hand",
+     "Needs neither data nor ONNX Runtime. The result is not verified.", "PoJq", command_rewrite},
+    {"verify", "MODEL", 1, 1,
+     "runs the narrow model emulated beside the fp32 one and judges the claims",
+     "MODEL is the source; the plan says what the narrow one is. If the samples are as many as "
+     "the\n"
+     "plan was made from, the held-out ones are used, else all of them.",
+     "PdrnOjJq", command_verify},
+    {"policy", "check FILE | show NAME | list", 1, 2, "checks or shows a policy",
+     "check FILE reads a policy file and names what is wrong with it; show NAME prints a shipped\n"
+     "policy, to be copied and changed; list names the shipped ones.",
+     "", command_policy},
+    {"formats", "", 0, 0, "prints the table of number formats", "As the rule uses them.", "J",
+     command_formats},
+    {0},
+};
+
+static const struct command *find_command(const char *name) {
+  for (const struct command *c = commands; c->name; c++)
+    if (strcmp(c->name, name) == 0)
+      return c;
+  return NULL;
+}
+
+static enum status unknown_command(const char *name, struct diag *d) {
+  const char *names[sizeof commands / sizeof commands[0]] = {0};
+  for (int i = 0; commands[i].name; i++)
+    names[i] = commands[i].name;
+  const char *near = nearest_name(name, names);
+  if (near)
+    diag_hint(d, "Did you mean `%s`?", near);
+  else
+    diag_hint(d, "`narrowcast --help` lists the commands.");
+  return diag_fail(d, STATUS_USAGE, "there is no command \"%s\"", name);
+}
+
+static void print_warning(void *context, const char *text) {
+  const struct settings *settings = context;
+  if (!settings->quiet)
+    fprintf(stderr, "narrowcast: warning: %s\n", text);
+}
+
+static enum status run_command(int argc, char **argv, struct diag *d) {
+  const struct command *command = find_command(argv[1]);
+  if (!command)
+    return unknown_command(argv[1], d);
+  struct settings settings = {.command = command->name};
+  struct run run;
+  run_begin(&run, &settings, d);
+  d->warn = print_warning;
+  d->warn_context = &settings;
+  bool help = false;
+  enum status status = options_parse(&settings, command, argc - 1, argv + 1, &help, &run.arena, d);
+  if (status == STATUS_OK && help)
+    print_command_help(command, stdout);
+  else if (status == STATUS_OK)
+    status = command->run(&run);
+  run_close(&run);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+      strcmp(argv[1], "help") == 0) {
+    print_help(argc < 2 ? stderr : stdout);
+    return argc < 2 ? STATUS_USAGE : STATUS_OK;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("narrowcast " NARROWCAST_VERSION "\n");
+    return STATUS_OK;
+  }
+  struct diag d = {0};
+  enum status status = run_command(argc, argv, &d);
+  if (d.status != STATUS_OK)
+    diag_print(&d, stderr);
+  if (fflush(stdout) != 0 && status == STATUS_OK)
+    status = STATUS_IO;
+  return (int)status;
+}

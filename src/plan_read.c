@@ -1,0 +1,398 @@
+// Reads a plan file back, also one edited by hand, and checks it before anything is applied: it
+// must be of this model, name nodes and values that exist, and give each node a format that its
+// operator takes. What rewrite does follows from the nodes' formats; the values' formats are
+// checked against them, so that an edit of a value alone is named and not lost.
+#include "json.h"
+#include "plan.h"
+
+#include <string.h>
+
+struct plan_reader {
+  struct plan *plan;
+  struct graph *graph;
+  struct arena *arena;
+  struct diag *diag;
+  const char *path, *text;
+  struct json_path at;
+  struct map scopes;  // path -> scope
+};
+
+static enum status fail(struct plan_reader *r, const char *message) {
+  return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "%s", message);
+}
+
+// ---- names ----
+
+static bool node_class_find(const char *name, enum node_class *out) {
+  for (int k = CLASS_NARROW; k <= CLASS_KEEP; k++)
+    if (strcmp(node_class_name((enum node_class)k), name) == 0) {
+      *out = (enum node_class)k;
+      return true;
+    }
+  return false;
+}
+
+static bool metric_find(const char *name, enum metric *out) {
+  for (int k = METRIC_MAX_ABS; k <= METRIC_FINITE; k++)
+    if (strcmp(metric_name((enum metric)k), name) == 0) {
+      *out = (enum metric)k;
+      return true;
+    }
+  return false;
+}
+
+static bool constants_rule_find(const char *name, enum constants_rule *out) {
+  for (int k = CONSTANTS_KEEP_WIDE; k <= CONSTANTS_INFINITY; k++)
+    if (strcmp(constants_rule_name((enum constants_rule)k), name) == 0) {
+      *out = (enum constants_rule)k;
+      return true;
+    }
+  return false;
+}
+
+// ---- typed members ----
+
+static enum status member(struct plan_reader *r, const cJSON *object, const char *key,
+                          const cJSON **out) {
+  *out = cJSON_GetObjectItemCaseSensitive(object, key);
+  if (*out)
+    return STATUS_OK;
+  return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "\"%s\" is missing", key);
+}
+
+static enum status text_member(struct plan_reader *r, const cJSON *object, const char *key,
+                               const char **out) {
+  const cJSON *item;
+  TRY(member(r, object, key, &item));
+  if (!cJSON_IsString(item))
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "\"%s\" is not a string",
+                     key);
+  *out = arena_strdup(r->arena, item->valuestring);
+  return STATUS_OK;
+}
+
+static enum status integer_member(struct plan_reader *r, const cJSON *object, const char *key,
+                                  int *out) {
+  const cJSON *item;
+  TRY(member(r, object, key, &item));
+  if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 1e9)
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "\"%s\" is not a number from 0 on", key);
+  *out = (int)item->valuedouble;
+  return STATUS_OK;
+}
+
+static enum status format_member(struct plan_reader *r, const cJSON *object, enum format_id *out) {
+  const char *name;
+  TRY(text_member(r, object, "format", &name));
+  const struct format *f = format_find(name);
+  if (!f || (f->id != FORMAT_FP32 && f->id != FORMAT_FP16 && f->id != FORMAT_BF16))
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "format \"%s\" cannot be written yet: use fp16, bf16 or fp32", name);
+  *out = f->id;
+  return STATUS_OK;
+}
+
+// ---- head ----
+
+static enum status read_head(struct plan_reader *r, const cJSON *root) {
+  struct plan *p = r->plan;
+  int schema;
+  TRY(integer_member(r, root, "schema", &schema));
+  if (schema != 1)
+    return fail(r, "this program reads plan files of schema 1");
+  const cJSON *model, *policy, *item;
+  TRY(member(r, root, "model", &model));
+  const char *sha256;
+  TRY(text_member(r, model, "sha256", &sha256));
+  TRY(text_member(r, model, "file", &p->model_file));
+  if (strcmp(sha256, r->graph->model->sha256) != 0) {
+    diag_hint(r->diag, "make the plan again from this model, or give the model it was made from");
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "the plan is of another model (%s, SHA-256 %.12s...; this one is %.12s...)",
+                     p->model_file, sha256, r->graph->model->sha256);
+  }
+  memcpy(p->model_sha256, r->graph->model->sha256, sizeof p->model_sha256);
+  TRY(member(r, root, "policy", &policy));
+  TRY(text_member(r, policy, "name", &p->policy_name));
+  TRY(integer_member(r, policy, "version", &p->policy_version));
+  const char *text;
+  TRY(text_member(r, policy, "sha256", &text));
+  snprintf(p->policy_sha256, sizeof p->policy_sha256, "%s", text);
+  TRY(text_member(r, policy, "inputs", &text));
+  p->narrow_inputs = strcmp(text, "narrow") == 0;
+  TRY(text_member(r, policy, "outputs", &text));
+  p->narrow_outputs = strcmp(text, "narrow") == 0;
+  TRY(member(r, policy, "flush_to_zero", &item));
+  p->ftz = cJSON_IsTrue(item);
+  TRY(text_member(r, policy, "constants", &text));
+  if (!constants_rule_find(text, &p->constants))
+    return fail(r, "policy.constants is none of keep_wide, saturate, infinity");
+  return STATUS_OK;
+}
+
+static enum status read_ladder(struct plan_reader *r, const cJSON *root) {
+  struct plan *p = r->plan;
+  const cJSON *policy, *ladder, *item;
+  TRY(member(r, root, "policy", &policy));
+  TRY(member(r, policy, "ladder", &ladder));
+  cJSON_ArrayForEach(item, ladder) {
+    const struct format *f = cJSON_IsString(item) ? format_find(item->valuestring) : NULL;
+    if (!f || p->n_ladder == (int)(sizeof p->ladder / sizeof p->ladder[0]))
+      return fail(r, "policy.ladder is not a list of at most 8 formats");
+    p->ladder[p->n_ladder++] = f->id;
+  }
+  return p->n_ladder > 0 ? STATUS_OK : fail(r, "policy.ladder is empty");
+}
+
+static enum status read_statistics(struct plan_reader *r, const cJSON *root) {
+  struct plan *p = r->plan;
+  const cJSON *statistics;
+  TRY(member(r, root, "statistics", &statistics));
+  const char *source, *sha256;
+  int steps, sample;
+  TRY(text_member(r, statistics, "source", &source));
+  TRY(integer_member(r, statistics, "samples", &steps));
+  TRY(integer_member(r, statistics, "elements_per_histogram", &sample));
+  TRY(text_member(r, statistics, "sha256", &sha256));
+  int samples;
+  TRY(integer_member(r, statistics, "samples_with_held_out", &samples));
+  p->samples = (size_t)samples;
+  const cJSON *share = cJSON_GetObjectItemCaseSensitive(statistics, "hold_out_share");
+  if (!share)
+    TRY(integer_member(r, statistics, "hold_out_every", &p->hold_out.every));
+  else if (!json_to_number(share, &p->hold_out.share))
+    return fail(r, "statistics.hold_out_share is not a number");
+  p->has_trace = strcmp(source, "none") != 0;
+  p->synthetic = strcmp(source, "synthetic") == 0;
+  p->steps = (size_t)steps;
+  p->sample = (size_t)sample;
+  snprintf(p->samples_sha256, sizeof p->samples_sha256, "%s", sha256);
+  return STATUS_OK;
+}
+
+static enum status read_claim(struct plan_reader *r, const cJSON *item, struct claim *c) {
+  const char *metric;
+  const cJSON *limit;
+  TRY(text_member(r, item, "id", &c->id));
+  TRY(text_member(r, item, "metric", &metric));
+  if (!metric_find(metric, &c->metric))
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "unknown metric \"%s\"",
+                     metric);
+  TRY(member(r, item, "limit", &limit));
+  if (!json_to_number(limit, &c->limit))
+    return fail(r, "\"limit\" is not a number");
+  const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(item, "outputs"), *name;
+  if (!outputs)
+    return STATUS_OK;
+  size_t count = 0;
+  c->outputs = arena_array(r->arena, (size_t)cJSON_GetArraySize(outputs) + 1, sizeof *c->outputs);
+  cJSON_ArrayForEach(name, outputs) {
+    if (!cJSON_IsString(name))
+      return fail(r, "\"outputs\" is not a list of names");
+    c->outputs[count++] = arena_strdup(r->arena, name->valuestring);
+  }
+  return STATUS_OK;
+}
+
+static enum status read_claims(struct plan_reader *r, const cJSON *root) {
+  const cJSON *claims, *item;
+  TRY(member(r, root, "claims", &claims));
+  r->plan->claims =
+      arena_array(r->arena, (size_t)cJSON_GetArraySize(claims), sizeof *r->plan->claims);
+  json_push_key(&r->at, "claims");
+  cJSON_ArrayForEach(item, claims) {
+    json_push_index(&r->at, r->plan->n_claims);
+    TRY(read_claim(r, item, &r->plan->claims[r->plan->n_claims++]));
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  return STATUS_OK;
+}
+
+// ---- nodes and values ----
+
+static enum status find_scope(struct plan_reader *r, const cJSON *item, int *scope) {
+  const char *path;
+  TRY(text_member(r, item, "scope", &path));
+  *scope = map_get(&r->scopes, 0, path);
+  if (*scope >= 0)
+    return STATUS_OK;
+  return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                   "the model has no scope \"%s\"", path);
+}
+
+static enum status check_node_format(struct plan_reader *r, int n) {
+  const struct node_plan *node = &r->plan->nodes[n];
+  if (node->format == FORMAT_FP32)
+    return STATUS_OK;
+  int var = plan_main_variable(r->graph, n);
+  const struct node *in = &r->graph->nodes[n];
+  if (r->graph->scopes[in->scope].polymorphic || in->function >= 0 || var < 0)
+    return fail(r, "this node has no fp32 tensor whose format can change");
+  if (!schema_allows(in->schema, var, formats[node->format].onnx_type) ||
+      !plan_cast_available(r->graph, n, node->format))
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "%s does not take %s at this model's opset", in->proto->op_type,
+                     formats[node->format].name);
+  return STATUS_OK;
+}
+
+static enum status read_wide_variables(struct plan_reader *r, const cJSON *item, int n) {
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "wide_variables"), *var;
+  cJSON_ArrayForEach(var, list) {
+    if (!cJSON_IsNumber(var) || var->valuedouble < 0 || var->valuedouble > 63)
+      return fail(r, "\"wide_variables\" is not a list of numbers from 0 to 63");
+    r->plan->nodes[n].wide_vars |= 1ull << (int)var->valuedouble;
+  }
+  return STATUS_OK;
+}
+
+static enum status read_node(struct plan_reader *r, const cJSON *item) {
+  int scope, index;
+  const char *op, *label;
+  TRY(find_scope(r, item, &scope));
+  TRY(integer_member(r, item, "index", &index));
+  TRY(text_member(r, item, "op", &op));
+  TRY(text_member(r, item, "node", &label));
+  const struct scope *in = &r->graph->scopes[scope];
+  if (index >= in->n_nodes || strcmp(op, r->graph->nodes[in->nodes[index]].proto->op_type) != 0)
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "the model has no node %d with operator %s there (\"%s\")", index, op, label);
+  int n = in->nodes[index];
+  struct node_plan *node = &r->plan->nodes[n];
+  TRY(text_member(r, item, "rule", &node->rule_id));
+  const char *class;
+  TRY(text_member(r, item, "class", &class));
+  if (!node_class_find(class, &node->class))
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "unknown class \"%s\"",
+                     class);
+  TRY(format_member(r, item, &node->format));
+  node->reason = node->format == FORMAT_FP32 ? REASON_CLASS : REASON_NONE;
+  const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "reason");
+  for (int k = 0; reason && cJSON_IsString(reason) && k < REASON_COUNT; k++)
+    if (strcmp(reason_name((enum reason)k), reason->valuestring) == 0)
+      node->reason = (enum reason)k;
+  TRY(read_wide_variables(r, item, n));
+  return check_node_format(r, n);
+}
+
+static enum status read_nodes(struct plan_reader *r, const cJSON *root) {
+  for (int n = 0; n < r->plan->n_nodes; n++)
+    r->plan->nodes[n] = (struct node_plan){.class = CLASS_KEEP,
+                                           .rule_id = "",
+                                           .format = FORMAT_FP32,
+                                           .reason = REASON_NOT_FLOAT,
+                                           .reason_value = -1,
+                                           .reason_format = r->plan->ladder[0]};
+  const cJSON *nodes, *item;
+  TRY(member(r, root, "nodes", &nodes));
+  json_push_key(&r->at, "nodes");
+  int k = 0;
+  cJSON_ArrayForEach(item, nodes) {
+    json_push_index(&r->at, k++);
+    TRY(read_node(r, item));
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  return STATUS_OK;
+}
+
+static enum status read_fit(struct plan_reader *r, const cJSON *item, struct fit *fit) {
+  const struct {
+    const char *key;
+    double *out;
+  } numbers[] = {{"absmax", &fit->absmax},
+                 {"headroom", &fit->headroom},
+                 {"zero_fraction", &fit->zero_fraction},
+                 {"subnormal_fraction", &fit->subnormal_fraction},
+                 {"sqnr_db", &fit->sqnr_db}};
+  for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(item, numbers[k].key);
+    if (number && !json_to_number(number, numbers[k].out))
+      return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "\"%s\" is not a number",
+                       numbers[k].key);
+  }
+  const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "reason");
+  for (int k = 0; reason && cJSON_IsString(reason) && k < REASON_COUNT; k++)
+    if (strcmp(reason_name((enum reason)k), reason->valuestring) == 0)
+      fit->reason = (enum reason)k;
+  return STATUS_OK;
+}
+
+static enum status read_value(struct plan_reader *r, const cJSON *item) {
+  int scope, scale;
+  const char *name;
+  TRY(find_scope(r, item, &scope));
+  TRY(text_member(r, item, "value", &name));
+  int v = map_get(&r->graph->names, scope, name);
+  if (v < 0 || !r->plan->values[v].considered)
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "the model has no fp32 value \"%s\" there", name);
+  enum format_id format;
+  TRY(format_member(r, item, &format));
+  TRY(integer_member(r, item, "scale_log2", &scale));
+  if (scale != 0)
+    return fail(r, "scales cannot be written yet: scale_log2 must be 0");
+  if (format != r->plan->values[v].format)
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "value \"%s\" is said to be %s, but the nodes around it make it %s: edit the "
+                     "format of the node that produces it (of a constant: of those that read it)",
+                     name, formats[format].name, formats[r->plan->values[v].format].name);
+  return read_fit(r, item, &r->plan->values[v].fit);
+}
+
+static enum status read_values(struct plan_reader *r, const cJSON *root) {
+  struct plan *p = r->plan;
+  for (int v = 0; v < p->n_values; v++) {
+    const struct type *type = &r->graph->values[v].type;
+    bool fp32 =
+        type->kind == TYPE_TENSOR && type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    p->values[v] = (struct value_plan){.format = FORMAT_FP32, .considered = fp32};
+    if (fp32)
+      p->values[v].format = plan_stored_format(r->graph, p, v);
+  }
+  const cJSON *values, *item;
+  TRY(member(r, root, "values", &values));
+  json_push_key(&r->at, "values");
+  int k = 0;
+  cJSON_ArrayForEach(item, values) {
+    json_push_index(&r->at, k++);
+    TRY(read_value(r, item));
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  return STATUS_OK;
+}
+
+static enum status read_plan(struct plan_reader *r, const cJSON *root) {
+  if (!cJSON_IsObject(root))
+    return fail(r, "not a plan file");
+  TRY(read_head(r, root));
+  TRY(read_ladder(r, root));
+  TRY(read_statistics(r, root));
+  TRY(read_claims(r, root));
+  TRY(read_nodes(r, root));
+  TRY(read_values(r, root));
+  plan_find_headroom(r->plan, r->graph);
+  return STATUS_OK;
+}
+
+enum status plan_read(struct plan *p, struct graph *g, const char *path, struct arena *a,
+                      struct diag *d) {
+  *p = (struct plan){
+      .values = arena_array(a, (size_t)g->n_values, sizeof *p->values),
+      .nodes = arena_array(a, (size_t)g->n_nodes, sizeof *p->nodes),
+      .n_values = g->n_values,
+      .n_nodes = g->n_nodes,
+  };
+  struct plan_reader r = {.plan = p, .graph = g, .arena = a, .diag = d, .path = path};
+  r.scopes.arena = a;
+  for (int s = 0; s < g->n_scopes; s++)
+    map_put(&r.scopes, 0, g->scopes[s].path, s);
+  cJSON *root;
+  TRY(json_read(&root, &r.text, path, STATUS_POLICY, a, d));
+  enum status status = read_plan(&r, root);
+  cJSON_Delete(root);
+  return status;
+}

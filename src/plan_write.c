@@ -1,0 +1,145 @@
+// Writes the plan file: provenance and claims first, then every node with a float and every fp32
+// value, one a line in the order of the model, so that two plans differ in the lines that differ.
+#include "file.h"
+#include "json.h"
+#include "plan.h"
+
+#include <math.h>
+
+static void write_provenance(struct json_writer *w, const struct plan *p) {
+  json_object(w, "model");
+  json_string(w, "file", p->model_file);
+  json_string(w, "sha256", p->model_sha256);
+  json_end_object(w);
+  json_object(w, "policy");
+  json_string(w, "name", p->policy_name);
+  json_integer(w, "version", p->policy_version);
+  json_string(w, "sha256", p->policy_sha256);
+  json_array(w, "ladder");
+  for (int i = 0; i < p->n_ladder; i++)
+    json_string(w, NULL, formats[p->ladder[i]].name);
+  json_end_array(w);
+  json_array(w, "overrides");
+  for (const char **o = p->overrides; o && *o; o++)
+    json_string(w, NULL, *o);
+  json_end_array(w);
+  json_string(w, "inputs", p->narrow_inputs ? "narrow" : "keep");
+  json_string(w, "outputs", p->narrow_outputs ? "narrow" : "keep");
+  json_bool(w, "flush_to_zero", p->ftz);
+  json_string(w, "constants", constants_rule_name(p->constants));
+  json_end_object(w);
+  json_object(w, "statistics");
+  json_string(w, "source", !p->has_trace ? "none" : p->synthetic ? "synthetic" : "data");
+  json_integer(w, "samples", (int64_t)p->steps);
+  json_integer(w, "elements_per_histogram", (int64_t)p->sample);
+  json_string(w, "sha256", p->samples_sha256);
+  json_integer(w, "samples_with_held_out", (int64_t)p->samples);
+  if (p->hold_out.every)
+    json_integer(w, "hold_out_every", p->hold_out.every);
+  else
+    json_number(w, "hold_out_share", p->hold_out.share);
+  json_end_object(w);
+}
+
+static void write_claims(struct json_writer *w, const struct plan *p) {
+  json_array(w, "claims");
+  for (int i = 0; i < p->n_claims; i++) {
+    const struct claim *c = &p->claims[i];
+    json_object(w, NULL);
+    json_string(w, "id", c->id);
+    json_string(w, "metric", metric_name(c->metric));
+    json_number(w, "limit", c->limit);
+    if (c->outputs) {
+      json_array(w, "outputs");
+      for (const char **o = c->outputs; *o; o++)
+        json_string(w, NULL, *o);
+      json_end_array(w);
+    }
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+static void write_node(struct json_writer *w, const struct plan *p, const struct graph *g, int n,
+                       int index) {
+  const struct node_plan *node = &p->nodes[n];
+  const struct node *in = &g->nodes[n];
+  json_object(w, NULL);
+  json_string(w, "node", graph_node_label(g, n));
+  json_string(w, "scope", g->scopes[in->scope].path);
+  json_integer(w, "index", index);
+  json_string(w, "op", in->proto->op_type);
+  json_string(w, "class", node_class_name(node->class));
+  json_string(w, "rule", node->rule_id);
+  json_string(w, "format", formats[node->format].name);
+  if (node->reason != REASON_NONE) {
+    json_string(w, "reason", reason_name(node->reason));
+    json_string(w, "tried", formats[node->reason_format].name);
+    if (node->reason_value >= 0)
+      json_string(w, "because_of", graph_value_label(g, node->reason_value));
+  }
+  if (node->wide_vars && node->format != FORMAT_FP32) {
+    json_array(w, "wide_variables");
+    for (int k = 0; k < in->schema->n_vars && k < 64; k++)
+      if (node->wide_vars >> k & 1)
+        json_integer(w, NULL, k);
+    json_end_array(w);
+  }
+  json_end_object(w);
+}
+
+static void write_nodes(struct json_writer *w, const struct plan *p, const struct graph *g) {
+  json_array(w, "nodes");
+  for (int s = 0; s < g->n_scopes; s++)
+    for (int i = 0; i < g->scopes[s].n_nodes; i++) {
+      int n = g->scopes[s].nodes[i];
+      if (p->nodes[n].reason != REASON_NOT_FLOAT)
+        write_node(w, p, g, n, i);
+    }
+  json_end_array(w);
+}
+
+static void write_values(struct json_writer *w, const struct plan *p, const struct graph *g) {
+  json_array(w, "values");
+  for (int v = 0; v < g->n_values; v++) {
+    const struct value_plan *value = &p->values[v];
+    if (!value->considered)
+      continue;
+    json_object(w, NULL);
+    json_string(w, "value", g->values[v].name);
+    json_string(w, "scope", g->scopes[g->values[v].scope].path);
+    json_string(w, "format", formats[value->format].name);
+    json_integer(w, "scale_log2", value->scale_log2);
+    if (value->fit.reason != REASON_NONE)
+      json_string(w, "reason", reason_name(value->fit.reason));
+    if (value->fit.reason != REASON_NOT_SEEN) {
+      json_number(w, "absmax", value->fit.absmax);
+      json_number(w, "headroom", value->fit.headroom);
+      json_number(w, "zero_fraction", value->fit.zero_fraction);
+      json_number(w, "subnormal_fraction", value->fit.subnormal_fraction);
+      json_number(w, "sqnr_db", value->fit.sqnr_db);
+    }
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+enum status plan_write(const struct plan *p, const struct graph *g, const char *path,
+                       struct diag *d) {
+  struct file_writer file;
+  TRY(file_begin(&file, path, d));
+  struct json_writer w = {.out = file.out, .inline_depth = 2};
+  json_object(&w, NULL);
+  json_integer(&w, "schema", 1);
+  json_string(&w, "tool", "narrowcast " NARROWCAST_VERSION);
+  write_provenance(&w, p);
+  write_claims(&w, p);
+  json_object(&w, "headroom");
+  json_number(&w, "factor", p->headroom);
+  json_string(&w, "value", p->headroom_value >= 0 ? graph_value_label(g, p->headroom_value) : "");
+  json_end_object(&w);
+  write_nodes(&w, p, g);
+  write_values(&w, p, g);
+  json_end_object(&w);
+  return file_commit(&file, d);
+}

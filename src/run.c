@@ -1,0 +1,180 @@
+// The stages of a run: thin, in the order of the pipeline; the work is in the modules. See run.h.
+#include "run.h"
+
+#include "check.h"
+#include "clone.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RANDOM_SAMPLES = 8 };
+
+void run_begin(struct run *r, const struct settings *settings, struct diag *d) {
+  *r = (struct run){.settings = settings, .diag = d};
+}
+
+void run_close(struct run *r) {
+  if (r->has_trace)
+    trace_free(&r->trace);
+  samples_close(r->samples);
+  engine_close(r->engine);
+  model_close(&r->model);
+  arena_free(&r->arena);
+}
+
+enum status run_load_model(struct run *r) {
+  schema_load(&r->schemas, &r->arena);
+  TRY(model_load(&r->model, &r->arena, r->settings->model, NULL, r->diag));
+  enum status status = graph_build(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+  if (status != STATUS_OK)
+    diag_at(r->diag, r->settings->model, NULL, NULL);
+  return status;
+}
+
+enum status run_load_policy(struct run *r) {
+  const struct settings *s = r->settings;
+  TRY(policy_load(&r->policy, s->policy ? s->policy : "fp16", &r->arena, r->diag));
+  if (s->format)
+    TRY(policy_override_format(&r->policy, s->format, &r->arena, r->diag));
+  if (s->io)
+    TRY(policy_override_io(&r->policy, s->io, &r->arena, r->diag));
+  for (size_t i = 0; i < s->n_overrides; i += 2) {
+    enum node_class class = strcmp(s->overrides[i], "keep") == 0 ? CLASS_KEEP : CLASS_NARROW;
+    TRY(policy_override_class(&r->policy, class, s->overrides[i + 1], &r->arena, r->diag));
+  }
+  return STATUS_OK;
+}
+
+enum status run_open_engine(struct run *r) {
+  return engine_open(&r->engine, r->settings->ort, r->diag);
+}
+
+void run_divide(struct run *r, const struct hold_out *rule, size_t count) {
+  r->calibration = arena_array(&r->arena, count, sizeof *r->calibration);
+  r->held_out = arena_array(&r->arena, count, sizeof *r->held_out);
+  r->n_calibration = r->n_held_out = 0;
+  size_t tail = (size_t)ceil((double)count * rule->share);
+  tail = tail < 1 ? 1 : tail;
+  for (size_t i = 0; i < count; i++) {
+    bool out = rule->every ? (i + 1) % (size_t)rule->every == 0 : i >= count - tail;
+    if (rule->every && count < (size_t)rule->every)
+      out = i + 1 == count;  // at least one
+    if (out && count > 1)
+      r->held_out[r->n_held_out++] = i;
+    else
+      r->calibration[r->n_calibration++] = i;
+  }
+  r->held_out_apart = r->n_held_out > 0;
+  if (!r->held_out_apart)
+    for (size_t i = 0; i < count; i++)
+      r->held_out[r->n_held_out++] = i;
+}
+
+enum status run_open_samples(struct run *r, const struct hold_out *rule) {
+  const struct settings *s = r->settings;
+  if (s->data) {
+    TRY(samples_open(&r->samples, &r->graph, s->data, &r->arena, r->diag));
+  } else {
+    size_t count = s->random_samples ? s->random_samples : RANDOM_SAMPLES;
+    TRY(samples_random(&r->samples, &r->graph, s->random, count, &r->arena, r->diag));
+  }
+  run_divide(r, rule, samples_count(r->samples));
+  return STATUS_OK;
+}
+
+enum status run_trace(struct run *r) {
+  const struct settings *s = r->settings;
+  if (s->trace) {
+    TRY(trace_read(&r->trace, &r->graph, s->trace, &r->arena, r->diag));
+    r->has_trace = true;
+    return STATUS_OK;
+  }
+  struct trace_options options = {
+      .window = (size_t)r->policy.window,
+      .sample = (size_t)r->policy.sample,
+      .threads = s->threads,
+      .progress = !s->quiet,
+      .steps = r->calibration,
+      .n_steps = r->n_calibration,
+  };
+  enum status status =
+      trace_run(&r->trace, &r->graph, r->engine, r->samples, &options, &r->arena, r->diag);
+  r->has_trace = true;
+  return status;
+}
+
+enum status run_plan(struct run *r) {
+  TRY(plan_make(&r->plan, &r->graph, r->has_trace ? &r->trace : NULL, &r->policy, &r->arena,
+                r->diag));
+  r->plan.samples = r->samples ? samples_count(r->samples) : 0;
+  return STATUS_OK;
+}
+
+enum status run_read_plan(struct run *r) {
+  return plan_read(&r->plan, &r->graph, r->settings->plan, &r->arena, r->diag);
+}
+
+enum status run_rewrite(struct run *r) {
+  r->emitted = clone_model(&r->model, &r->arena);
+  if (!plan_is_identity(&r->plan)) {
+    struct graph changed;
+    TRY(graph_build(&changed, &r->emitted, &r->schemas, &r->arena, r->diag));
+    TRY(rewrite_model(&r->emitted, &changed, &r->plan, &r->rewrite, &r->arena, r->diag));
+  }
+  return graph_build(&r->emitted_graph, &r->emitted, &r->schemas, &r->arena, r->diag);
+}
+
+enum status run_verify(struct run *r) {
+  struct verify_options options = {
+      .threads = r->settings->threads,
+      .progress = !r->settings->quiet,
+      .steps = r->held_out,
+      .n_steps = r->n_held_out,
+      .held_out = r->held_out_apart,
+  };
+  TRY(verify_run(&r->verdict, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples,
+                 &options, &r->arena, r->diag));
+  r->has_verdict = true;
+  return verify_loads(&r->verdict, &r->emitted_graph, r->engine, &r->arena, r->diag);
+}
+
+// The written file must say what the model in memory says: same nodes, same element types.
+static enum status compare_read_back(struct run *r, const struct graph *back, const char *path) {
+  const struct graph *meant = &r->emitted_graph;
+  bool same = back->n_nodes == meant->n_nodes && back->n_values == meant->n_values;
+  for (int v = 0; same && v < meant->n_values; v++)
+    same = back->values[v].type.elem_type == meant->values[v].type.elem_type &&
+           strcmp(back->values[v].name, meant->values[v].name) == 0;
+  if (same)
+    return STATUS_OK;
+  diag_at(r->diag, path, NULL, NULL);
+  return diag_fail(r->diag, STATUS_IO, "the file read back differs from what was written");
+}
+
+enum status run_save(struct run *r, const char *path) {
+  if (plan_is_identity(&r->plan))
+    return model_copy(&r->model, path, r->diag);
+  TRY(model_save(&r->emitted, path, r->diag));
+  struct arena scratch = {0};
+  struct model back = {0};
+  struct graph graph;
+  enum status status = model_load(&back, &scratch, path, NULL, r->diag);
+  if (status == STATUS_OK)
+    status = graph_build(&graph, &back, &r->schemas, &scratch, r->diag);
+  if (status == STATUS_OK)
+    status = compare_read_back(r, &graph, path);
+  model_close(&back);
+  arena_free(&scratch);
+  return status;
+}
+
+const char *run_default_output(struct run *r) {
+  const char *path = r->settings->model;
+  size_t length = strlen(path);
+  static const char extension[] = ".onnx";
+  size_t tail = sizeof extension - 1;
+  if (length > tail && strcmp(path + length - tail, extension) == 0)
+    length -= tail;
+  return arena_printf(&r->arena, "%.*s.%s.onnx", (int)length, path,
+                      r->plan.policy_name ? r->plan.policy_name : "narrow");
+}

@@ -1,0 +1,78 @@
+// One run of the program: its settings, and the stages that the commands are made of. Each stage
+// uses what the earlier ones left in `struct run`; run_close gives everything back.
+#ifndef RUN_H
+#define RUN_H
+
+#include "engine.h"
+#include "passes.h"
+#include "plan.h"
+#include "policy.h"
+#include "samples.h"
+#include "trace.h"
+#include "verify.h"
+
+// What the command line says. Strings live as long as the run; NULL or 0: not given.
+struct settings {
+  const char *command;
+  const char *model;   // first argument
+  const char *second;  // second argument, for commands that take two
+  const char *policy, *data, *output, *trace, *plan;
+  const char *save_plan, *save_trace;
+  const char *ort;
+  const char *format, *io;
+  const char **overrides;  // "keep GLOB" or "narrow GLOB", in the order given, as pairs
+  size_t n_overrides;      // strings in overrides: two per override
+  bool has_random;
+  uint64_t random;  // seed
+  size_t random_samples;
+  int threads;
+  bool json, quiet, save_anyway;
+};
+
+struct run {
+  const struct settings *settings;
+  struct diag *diag;
+  struct arena arena;
+  struct schema_table schemas;
+  struct model model;
+  struct graph graph;
+  struct policy policy;
+  struct engine *engine;
+  struct samples *samples;
+  // Indices of the samples that calibrate, and of those held out for verify; held_out_apart is
+  // false where there is one sample only, which then serves for both.
+  size_t *calibration, *held_out;
+  size_t n_calibration, n_held_out;
+  bool held_out_apart;
+  struct trace trace;
+  bool has_trace;
+  struct plan plan;
+  struct model emitted;
+  struct graph emitted_graph;
+  struct rewrite_report rewrite;
+  struct verdict verdict;
+  bool has_verdict;
+};
+
+void run_begin(struct run *r, const struct settings *settings, struct diag *d);
+void run_close(struct run *r);
+
+enum status run_load_model(struct run *r);
+enum status run_load_policy(struct run *r);  // default fp16; with the overrides of the run
+enum status run_open_engine(struct run *r);
+// --data, or made-up samples; divides them as the policy says.
+enum status run_open_samples(struct run *r, const struct hold_out *rule);
+enum status run_trace(struct run *r);  // or reads --trace
+enum status run_plan(struct run *r);
+enum status run_read_plan(struct run *r);               // --plan
+enum status run_rewrite(struct run *r);                 // a changed copy of the model, in memory
+enum status run_verify(struct run *r);                  // and whether the engine loads it
+enum status run_save(struct run *r, const char *path);  // and reads it back
+
+// "model.fp16.onnx" beside "model.onnx".
+const char *run_default_output(struct run *r);
+
+// Divides `count` samples; see struct run. Order is kept.
+void run_divide(struct run *r, const struct hold_out *rule, size_t count);
+
+#endif

@@ -1,0 +1,299 @@
+// Counts over plan and verdict, once, and two ways to print them. See summary.h.
+#include "summary.h"
+
+#include "json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// Numbers of a plan that both forms print.
+struct counts {
+  int float_nodes, narrow_nodes;
+  int by_format[FORMAT_COUNT];
+  int by_reason[REASON_COUNT];  // of the float nodes that stay fp32
+  int float_values, not_seen;
+};
+
+static struct counts count_plan(const struct plan *p) {
+  struct counts c = {0};
+  for (int n = 0; n < p->n_nodes; n++) {
+    const struct node_plan *node = &p->nodes[n];
+    if (node->reason == REASON_NOT_FLOAT)
+      continue;
+    c.float_nodes++;
+    c.by_format[node->format]++;
+    if (node->format != FORMAT_FP32)
+      c.narrow_nodes++;
+    else
+      c.by_reason[node->reason]++;
+  }
+  for (int v = 0; v < p->n_values; v++) {
+    c.float_values += p->values[v].considered;
+    c.not_seen += p->values[v].considered && p->values[v].fit.reason == REASON_NOT_SEEN;
+  }
+  return c;
+}
+
+// ---- text ----
+
+static void print_bytes(FILE *out, uint64_t bytes) {
+  if (bytes < 10 * 1024)
+    fprintf(out, "%" PRIu64 " B", bytes);
+  else if (bytes < 10 * 1024 * 1024)
+    fprintf(out, "%.1f KiB", (double)bytes / 1024);
+  else
+    fprintf(out, "%.1f MiB", (double)bytes / (1024 * 1024));
+}
+
+static void print_calibration(const struct run *r, FILE *out) {
+  const struct plan *p = &r->plan;
+  if (!p->has_trace) {
+    fprintf(out, "calibration  none: every tensor that is not a constant counts as not seen\n");
+    return;
+  }
+  fprintf(out, "calibration  %zu %s sample%s", p->steps, p->synthetic ? "made-up" : "real",
+          p->steps == 1 ? "" : "s");
+  if (r->n_held_out)
+    fprintf(out, ", %zu held out%s", r->held_out_apart ? r->n_held_out : 0,
+            r->held_out_apart ? "" : " (one sample serves for both)");
+  if (r->trace.seconds > 0)
+    fprintf(out, "; traced in %.2f s", r->trace.seconds);
+  fprintf(out, "\n");
+}
+
+static void print_formats(const struct plan *p, const struct counts *c, FILE *out) {
+  fprintf(out, "plan         %d of %d float nodes narrow", c->narrow_nodes, c->float_nodes);
+  for (int i = 0; i < p->n_ladder; i++)
+    fprintf(out, "%s %d %s", i ? "," : ":", c->by_format[p->ladder[i]], formats[p->ladder[i]].name);
+  fprintf(out, "\n");
+  for (int k = 0; k < REASON_COUNT; k++)
+    if (c->by_reason[k])
+      fprintf(out, "             %5d stay fp32: %s\n", c->by_reason[k],
+              reason_text((enum reason)k));
+}
+
+static void print_plan(const struct run *r, FILE *out) {
+  const struct plan *p = &r->plan;
+  struct counts c = count_plan(p);
+  fprintf(out, "policy       %s version %d", p->policy_name, p->policy_version);
+  for (const char **o = p->overrides; o && *o; o++)
+    fprintf(out, ", %s", *o);
+  fprintf(out, "\n");
+  print_calibration(r, out);
+  print_formats(p, &c, out);
+  if (p->headroom_value >= 0)
+    fprintf(out, "headroom     inputs may grow about %.3g times before %s leaves %s\n", p->headroom,
+            graph_value_label(&r->graph, p->headroom_value),
+            formats[p->values[p->headroom_value].format].name);
+  if (r->has_trace && r->trace.nonfinite_value >= 0)
+    fprintf(out, "warning      the fp32 model itself is not finite: %s on %s\n",
+            graph_value_label(&r->graph, r->trace.nonfinite_value), r->trace.nonfinite_sample);
+}
+
+static void print_cost(const struct run *r, FILE *out) {
+  fprintf(out, "cost         %d Cast%s added; constants ", r->rewrite.casts,
+          r->rewrite.casts == 1 ? "" : "s");
+  print_bytes(out, r->rewrite.bytes_before);
+  fprintf(out, " -> ");
+  print_bytes(out, r->rewrite.bytes_after);
+  if (r->rewrite.saturated)
+    fprintf(out, "; %" PRIu64 " elements out of range changed as the policy says",
+            r->rewrite.saturated);
+  fprintf(out, "\n");
+}
+
+static bool at_least(enum metric m) {
+  return m == METRIC_COSINE || m == METRIC_SQNR_DB || m == METRIC_TOP1;
+}
+
+static void print_culprit(const struct run *r, FILE *out) {
+  const struct verdict *v = &r->verdict;
+  if (v->first_nonfinite >= 0)
+    fprintf(out, "             first tensor that is not finite: %s, on %s\n",
+            graph_value_label(&r->graph, v->first_nonfinite), v->first_nonfinite_sample);
+  if (v->worst_local >= 0)
+    fprintf(out, "             largest error of its own: %s (relative L2 %.3g beyond its inputs)\n",
+            graph_value_label(&r->graph, v->worst_local), v->worst_local_error);
+}
+
+static void print_labels(const struct verdict *v, FILE *out) {
+  for (int i = 0; i < v->n_outputs; i++) {
+    const struct compare *c = &v->outputs[i].error;
+    if (c->labelled)
+      fprintf(out, "accuracy     %s: fp32 %.2f %%, narrow %.2f %% of %" PRIu64 " labels\n",
+              v->outputs[i].name, 100 * (double)c->reference_right / (double)c->labelled,
+              100 * (double)c->narrow_right / (double)c->labelled, c->labelled);
+  }
+}
+
+static void print_loads(const struct verdict *v, const struct engine *engine, FILE *out) {
+  static const char *const levels[] = {"none", "basic", "extended", "all"};
+  const char *version = engine ? engine_info(engine)->version : "";
+  if (v->loads_everywhere) {
+    fprintf(out, "loads        in ONNX Runtime %s at every optimisation level\n", version);
+    return;
+  }
+  if (!v->has_kernels) {
+    fprintf(out,
+            "loads        not in ONNX Runtime %s: it has no bfloat16 kernels for the CPU; the "
+            "verdict is from emulation\n",
+            version);
+    return;
+  }
+  for (int level = 0; level < 4; level++)
+    if (v->loads[level][0])
+      fprintf(out, "loads        NOT in ONNX Runtime %s at level %s: %s\n", version, levels[level],
+              v->loads[level]);
+}
+
+static void print_verdict(const struct run *r, FILE *out) {
+  const struct verdict *v = &r->verdict;
+  fprintf(out, "verify       %zu %ssample%s, emulated beside fp32 in %.2f s\n", v->samples,
+          v->held_out ? "held-out " : "", v->samples == 1 ? "" : "s", v->seconds);
+  for (int i = 0; i < v->n_claims; i++) {
+    const struct verdict_claim *c = &v->claims[i];
+    fprintf(out, "  %-5s      %s of %s: %.4g (%s %.4g)%s%s\n", c->holds ? "holds" : "FAILS",
+            metric_name(c->claim->metric), c->output, c->measured,
+            at_least(c->claim->metric) ? "at least" : "at most", c->claim->limit,
+            c->holds ? "" : ", worst on ", c->holds ? "" : c->sample);
+  }
+  if (!v->holds)
+    print_culprit(r, out);
+  print_labels(v, out);
+  print_loads(v, r->engine, out);
+}
+
+static void print_result(const struct run *r, const char *output, FILE *out) {
+  if (r->has_verdict)
+    fprintf(out, "result       %s\n",
+            !r->verdict.holds     ? "REFUSED: a claim does not hold"
+            : r->verdict.n_claims ? "every claim holds on these samples"
+                                  : "no claim applies to this model's outputs");
+  if (r->plan.synthetic)
+    fprintf(out,
+            "note         nothing real was measured: the inputs are made up. Give samples with "
+            "--data DIR for a real verdict\n");
+  if (output)
+    fprintf(out, "wrote        %s\n", output);
+}
+
+void summary_text(struct run *r, const char *output, FILE *out) {
+  fprintf(out, "model        %s: %d nodes, ", r->settings->model, r->graph.n_nodes);
+  print_bytes(out, r->model.size);
+  fprintf(out, "\n");
+  print_plan(r, out);
+  if (plan_is_identity(&r->plan))
+    fprintf(out, "cost         none: nothing is narrow, the model is copied unchanged\n");
+  else if (r->rewrite.bytes_before || r->rewrite.casts)
+    print_cost(r, out);
+  if (r->has_verdict)
+    print_verdict(r, out);
+  print_result(r, output, out);
+}
+
+// ---- JSON ----
+
+static void json_plan(const struct run *r, struct json_writer *w) {
+  const struct plan *p = &r->plan;
+  struct counts c = count_plan(p);
+  json_object(w, "plan");
+  json_string(w, "policy", p->policy_name);
+  json_integer(w, "policy_version", p->policy_version);
+  json_integer(w, "float_nodes", c.float_nodes);
+  json_integer(w, "narrow_nodes", c.narrow_nodes);
+  json_object(w, "nodes_by_format");
+  for (int i = 0; i < p->n_ladder; i++)
+    json_integer(w, formats[p->ladder[i]].name, c.by_format[p->ladder[i]]);
+  json_end_object(w);
+  json_object(w, "fp32_by_reason");
+  for (int k = 0; k < REASON_COUNT; k++)
+    if (c.by_reason[k])
+      json_integer(w, reason_name((enum reason)k), c.by_reason[k]);
+  json_end_object(w);
+  json_string(w, "statistics", !p->has_trace ? "none" : p->synthetic ? "synthetic" : "data");
+  json_integer(w, "samples", (int64_t)p->steps);
+  json_number(w, "headroom", p->headroom);
+  json_string(w, "headroom_value",
+              p->headroom_value >= 0 ? graph_value_label(&r->graph, p->headroom_value) : "");
+  json_bool(w, "unchanged", plan_is_identity(p));
+  json_end_object(w);
+}
+
+static void json_verdict_outputs(const struct verdict *v, struct json_writer *w) {
+  json_array(w, "outputs");
+  for (int i = 0; i < v->n_outputs; i++) {
+    const struct compare *c = &v->outputs[i].error;
+    json_object(w, NULL);
+    json_string(w, "output", v->outputs[i].name);
+    json_number(w, "max_abs", (double)c->max_abs);
+    json_number(w, "relative_l2", compare_relative_l2(c));
+    json_number(w, "cosine", compare_cosine(c));
+    json_number(w, "sqnr_db", compare_sqnr_db(c));
+    if (c->rows)
+      json_number(w, "top1", compare_top1(c));
+    json_integer(w, "newly_nonfinite", (int64_t)c->newly_nonfinite);
+    json_integer(w, "shape_mismatches", (int64_t)c->mismatched);
+    if (c->labelled) {
+      json_integer(w, "labelled", (int64_t)c->labelled);
+      json_integer(w, "fp32_right", (int64_t)c->reference_right);
+      json_integer(w, "narrow_right", (int64_t)c->narrow_right);
+    }
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+static void json_verdict(const struct run *r, struct json_writer *w) {
+  const struct verdict *v = &r->verdict;
+  json_object(w, "verdict");
+  json_bool(w, "holds", v->holds);
+  json_integer(w, "samples", (int64_t)v->samples);
+  json_bool(w, "held_out", v->held_out);
+  json_array(w, "claims");
+  for (int i = 0; i < v->n_claims; i++) {
+    const struct verdict_claim *c = &v->claims[i];
+    json_object(w, NULL);
+    json_string(w, "id", c->claim->id);
+    json_string(w, "metric", metric_name(c->claim->metric));
+    json_string(w, "output", c->output);
+    json_number(w, "measured", c->measured);
+    json_number(w, "limit", c->claim->limit);
+    json_bool(w, "holds", c->holds);
+    json_string(w, "worst_sample", c->sample);
+    json_end_object(w);
+  }
+  json_end_array(w);
+  json_verdict_outputs(v, w);
+  json_string(w, "first_nonfinite",
+              v->first_nonfinite >= 0 ? graph_value_label(&r->graph, v->first_nonfinite) : "");
+  json_string(w, "worst_local",
+              v->worst_local >= 0 ? graph_value_label(&r->graph, v->worst_local) : "");
+  json_number(w, "worst_local_error", v->worst_local_error);
+  json_bool(w, "loads", v->loads_everywhere);
+  json_bool(w, "engine_has_kernels", v->has_kernels);
+  json_end_object(w);
+}
+
+void summary_json(struct run *r, const char *output, FILE *out) {
+  struct json_writer w = {.out = out, .inline_depth = 3};
+  json_object(&w, NULL);
+  json_string(&w, "model", r->settings->model);
+  json_string(&w, "sha256", r->model.sha256);
+  if (output)
+    json_string(&w, "output", output);
+  if (r->engine)
+    json_string(&w, "engine", engine_info(r->engine)->version);
+  json_plan(r, &w);
+  json_object(&w, "cost");
+  json_integer(&w, "casts", r->rewrite.casts);
+  json_integer(&w, "constant_bytes_before", (int64_t)r->rewrite.bytes_before);
+  json_integer(&w, "constant_bytes_after", (int64_t)r->rewrite.bytes_after);
+  json_integer(&w, "constants_narrow", r->rewrite.narrow_initializers);
+  json_integer(&w, "constants_kept_twice", r->rewrite.copied_initializers);
+  json_integer(&w, "constant_elements_changed", (int64_t)r->rewrite.saturated);
+  json_end_object(&w);
+  if (r->has_verdict)
+    json_verdict(r, &w);
+  json_end_object(&w);
+}

@@ -1,0 +1,989 @@
+// The engine: custom operators see every tensor, in every kind of graph and at every optimisation
+// level; initializers stay where they are; errors are the engine's own, in a status.
+// needs: engine
+#include "engine.h"
+
+#include "arena.h"
+#include "onnx.pb-c.h"
+#include "round.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka.h needs those above.
+#include <cmocka.h>
+
+enum { LEVELS = 4, FLOAT = 1, INT64 = 7, STRING = 8, BOOL = 9 };
+
+// ---- Small models as messages. Everything lives in the arena. ----
+
+static struct arena arena;
+
+// Appends to a repeated field.
+#define APPEND(owner, field, item)                                                                 \
+  do {                                                                                             \
+    void *longer = arena_array(&arena, (owner)->n_##field + 1, sizeof *(owner)->field);            \
+    if ((owner)->n_##field)                                                                        \
+      memcpy(longer, (owner)->field, (owner)->n_##field * sizeof *(owner)->field);                 \
+    (owner)->field = longer;                                                                       \
+    (owner)->field[(owner)->n_##field++] = (item);                                                 \
+  } while (0)
+
+#define NEW(name, init)                                                                            \
+  Onnx__##name *name##_new = arena_alloc(&arena, sizeof *name##_new);                              \
+  init(name##_new)
+
+static Onnx__ModelProto *new_model(void) {
+  NEW(ModelProto, onnx__model_proto__init);
+  ModelProto_new->has_ir_version = 1;
+  ModelProto_new->ir_version = 8;
+  const struct {
+    char *domain;
+    int64_t version;
+  } imports[] = {{"", 17}, {"narrowcast", 1}, {"local", 1}};
+  for (size_t i = 0; i < 3; i++) {
+    NEW(OperatorSetIdProto, onnx__operator_set_id_proto__init);
+    OperatorSetIdProto_new->domain = imports[i].domain;
+    OperatorSetIdProto_new->has_version = 1;
+    OperatorSetIdProto_new->version = imports[i].version;
+    APPEND(ModelProto_new, opset_import, OperatorSetIdProto_new);
+  }
+  NEW(GraphProto, onnx__graph_proto__init);
+  GraphProto_new->name = "main";
+  ModelProto_new->graph = GraphProto_new;
+  return ModelProto_new;
+}
+
+static Onnx__GraphProto *new_graph(char *name) {
+  NEW(GraphProto, onnx__graph_proto__init);
+  GraphProto_new->name = name;
+  return GraphProto_new;
+}
+
+// A tensor's declaration; rank -1: no shape; dims all equal `dim`, symbolic if dim is 0.
+static Onnx__ValueInfoProto *info(char *name, int elem_type, int rank, int64_t dim) {
+  NEW(ValueInfoProto, onnx__value_info_proto__init);
+  NEW(TypeProto, onnx__type_proto__init);
+  NEW(TypeProto__Tensor, onnx__type_proto__tensor__init);
+  ValueInfoProto_new->name = name;
+  ValueInfoProto_new->type = TypeProto_new;
+  TypeProto_new->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+  TypeProto_new->tensor_type = TypeProto__Tensor_new;
+  TypeProto__Tensor_new->has_elem_type = 1;
+  TypeProto__Tensor_new->elem_type = elem_type;
+  if (rank < 0)
+    return ValueInfoProto_new;
+  NEW(TensorShapeProto, onnx__tensor_shape_proto__init);
+  TypeProto__Tensor_new->shape = TensorShapeProto_new;
+  for (int i = 0; i < rank; i++) {
+    NEW(TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension__init);
+    if (dim) {
+      TensorShapeProto__Dimension_new->value_case =
+          ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+      TensorShapeProto__Dimension_new->dim_value = dim;
+    }
+    APPEND(TensorShapeProto_new, dim, TensorShapeProto__Dimension_new);
+  }
+  return ValueInfoProto_new;
+}
+
+static void input(Onnx__GraphProto *g, char *name, int elem_type, int rank) {
+  APPEND(g, input, info(name, elem_type, rank, 0));
+}
+
+static void output(Onnx__GraphProto *g, char *name, int elem_type, int rank) {
+  APPEND(g, output, info(name, elem_type, rank, 0));
+}
+
+// The next word of a list, or NULL.
+static char *word(const char **list) {
+  while (**list == ' ')
+    (*list)++;
+  if (!**list)
+    return NULL;
+  size_t length = strcspn(*list, " ");
+  char *copy = arena_alloc(&arena, length + 1);
+  memcpy(copy, *list, length);
+  *list += length;
+  return copy;
+}
+
+// A node whose inputs and outputs are words; operators of ours and functions are "domain:op".
+static Onnx__NodeProto *new_node(const char *op, const char *inputs, const char *outputs) {
+  NEW(NodeProto, onnx__node_proto__init);
+  const char *colon = strchr(op, ':');
+  if (colon) {
+    NodeProto_new->domain = arena_strdup(&arena, op);
+    NodeProto_new->domain[colon - op] = '\0';
+    op = colon + 1;
+  }
+  NodeProto_new->op_type = arena_strdup(&arena, op);
+  for (char *name; (name = word(&inputs));)
+    APPEND(NodeProto_new, input, name);
+  for (char *name; (name = word(&outputs));)
+    APPEND(NodeProto_new, output, name);
+  return NodeProto_new;
+}
+
+static Onnx__NodeProto *node(Onnx__GraphProto *g, const char *op, const char *inputs,
+                             const char *outputs) {
+  Onnx__NodeProto *n = new_node(op, inputs, outputs);
+  APPEND(g, node, n);
+  return n;
+}
+
+static Onnx__AttributeProto *attribute(Onnx__NodeProto *n, char *name,
+                                       Onnx__AttributeProto__AttributeType type) {
+  NEW(AttributeProto, onnx__attribute_proto__init);
+  AttributeProto_new->name = name;
+  AttributeProto_new->has_type = 1;
+  AttributeProto_new->type = type;
+  APPEND(n, attribute, AttributeProto_new);
+  return AttributeProto_new;
+}
+
+static void set_int(Onnx__NodeProto *n, char *name, int64_t value) {
+  Onnx__AttributeProto *a = attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+  a->has_i = 1;
+  a->i = value;
+}
+
+static void set_text(Onnx__NodeProto *n, char *name, char *value) {
+  Onnx__AttributeProto *a = attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
+  a->has_s = 1;
+  a->s = (ProtobufCBinaryData){strlen(value), (uint8_t *)value};
+}
+
+static void set_graph(Onnx__NodeProto *n, char *name, Onnx__GraphProto *value) {
+  attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH)->g = value;
+}
+
+static Onnx__NodeProto *new_observe(const char *value, int id) {
+  Onnx__NodeProto *n =
+      new_node("narrowcast:Observe", value, arena_printf(&arena, "%s_seen%d", value, id));
+  set_int(n, "id", id);
+  return n;
+}
+
+static void observe(Onnx__GraphProto *g, const char *value, int id) {
+  APPEND(g, node, new_observe(value, id));
+}
+
+static Onnx__TensorProto *initializer(Onnx__GraphProto *g, char *name, int elem_type, size_t rank,
+                                      const int64_t *dims, void *data, size_t size) {
+  NEW(TensorProto, onnx__tensor_proto__init);
+  TensorProto_new->name = name;
+  TensorProto_new->has_data_type = 1;
+  TensorProto_new->data_type = elem_type;
+  for (size_t i = 0; i < rank; i++)
+    APPEND(TensorProto_new, dims, dims[i]);
+  if (data) {
+    TensorProto_new->has_raw_data = 1;
+    TensorProto_new->raw_data = (ProtobufCBinaryData){size, data};
+  } else {
+    NEW(StringStringEntryProto, onnx__string_string_entry_proto__init);
+    StringStringEntryProto_new->key = "location";
+    StringStringEntryProto_new->value = "elsewhere";
+    APPEND(TensorProto_new, external_data, StringStringEntryProto_new);
+    TensorProto_new->has_data_location = 1;
+    TensorProto_new->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+  }
+  APPEND(g, initializer, TensorProto_new);
+  return TensorProto_new;
+}
+
+// ---- Running them ----
+
+struct run {
+  struct engine *engine;
+  struct stats observed[8];
+  struct compare compared[2];
+  struct probe probe;
+  struct session *session;
+  struct diag diag;
+};
+
+static int setup(void **state) {
+  struct run *r = calloc(1, sizeof *r);
+  for (size_t i = 0; i < 8; i++)
+    stats_init(&r->observed[i]);
+  for (size_t i = 0; i < 2; i++)
+    compare_init(&r->compared[i]);
+  r->probe = (struct probe){r->observed, 8, r->compared, 2, 0, 0, 0};
+  enum status status = engine_open(&r->engine, NULL, &r->diag);
+  if (status != STATUS_OK)
+    diag_print(&r->diag, stderr);
+  *state = r;
+  return status != STATUS_OK;
+}
+
+static void restart(struct run *r) {
+  session_close(r->session);
+  r->session = NULL;
+  for (size_t i = 0; i < 8; i++)
+    stats_free(&r->observed[i]);
+  for (size_t i = 0; i < 2; i++)
+    compare_init(&r->compared[i]);
+  diag_clear(&r->diag);
+}
+
+static int teardown(void **state) {
+  struct run *r = *state;
+  restart(r);
+  engine_close(r->engine);
+  free(r);
+  arena_free(&arena);
+  return 0;
+}
+
+static enum status try_open(struct run *r, const Onnx__ModelProto *m,
+                            struct session_options options) {
+  size_t size = onnx__model_proto__get_packed_size(m);
+  uint8_t *bytes = arena_alloc(&arena, size);
+  onnx__model_proto__pack(m, bytes);
+  options.probe = &r->probe;
+  return session_open(&r->session, r->engine, bytes, size, &options, &r->diag);
+}
+
+static void ok(const struct run *r, enum status status) {
+  if (status != STATUS_OK)
+    diag_print(&r->diag, stderr);
+  assert_int_equal(status, STATUS_OK);
+}
+
+static void open_model(struct run *r, const Onnx__ModelProto *m, int level) {
+  restart(r);
+  ok(r, try_open(r, m,
+                 (struct session_options){.optimisation = (enum optimisation)level, .threads = 2}));
+}
+
+static struct array vector(const char *name, const float *x, int64_t n) {
+  return (struct array){.name = name,
+                        .elem_type = FLOAT,
+                        .rank = 1,
+                        .dims = {n},
+                        .data = x,
+                        .size = (size_t)n * sizeof *x};
+}
+
+// Runs the session on vector "x" and other inputs; the result is output "y".
+static struct array run_x(struct run *r, const float *x, int64_t n, const struct array *others,
+                          size_t n_others) {
+  struct array inputs[4] = {vector("x", x, n)}, y;
+  for (size_t i = 0; i < n_others; i++)
+    inputs[i + 1] = others[i];
+  const char *name = "y";
+  ok(r, session_run(r->session, inputs, 1 + n_others, &name, 1, &y, &r->diag));
+  return y;
+}
+
+static const float five[5] = {-3, -1, 0, 2, 4};
+
+// ---- Tests ----
+
+static void observe_counts_in_the_main_graph(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  observe(m->graph, "x", 0);
+  node(m->graph, "Neg", "x", "t");
+  observe(m->graph, "t", 1);
+  node(m->graph, "Relu", "t", "y");
+  observe(m->graph, "y", 2);
+  for (int level = 0; level < LEVELS; level++) {
+    open_model(r, m, level);
+    struct array y = run_x(r, five, 5, NULL, 0);
+    assert_int_equal(y.dims[0], 5);
+    assert_true(((const float *)y.data)[0] == 3);
+    assert_int_equal(r->observed[0].runs, 1);
+    assert_int_equal(r->observed[0].positive.count, 2);
+    assert_true(r->observed[0].positive.max == 4);
+    assert_int_equal(r->observed[1].negative.count, 2);
+    assert_int_equal(r->observed[2].zeros, 3);
+    r->probe.window = 3;
+    run_x(r, five, 4, NULL, 0);
+    r->probe.window = 0;
+    assert_int_equal(r->observed[2].runs, 2);
+    assert_int_equal(r->observed[2].count, 9);
+    assert_int_equal(r->observed[2].n_windows, 4);
+    assert_true(r->observed[2].windows[3].absmax == 3);
+  }
+}
+
+// A node whose result nobody reads, a constant one at that, is still seen, and in every run.
+static void observe_keeps_what_is_dead_or_constant(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  int64_t two = 2;
+  float values[2] = {1, -8};
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  initializer(m->graph, "w", FLOAT, 1, &two, values, sizeof values);
+  node(m->graph, "Neg", "w", "folded");
+  observe(m->graph, "folded", 0);
+  node(m->graph, "Neg", "x", "dead");
+  observe(m->graph, "dead", 1);
+  node(m->graph, "Identity", "x", "same");
+  observe(m->graph, "same", 2);
+  node(m->graph, "Relu", "same", "y");
+  for (int level = 0; level < LEVELS; level++) {
+    open_model(r, m, level);
+    assert_int_equal(r->observed[0].runs, 0);
+    for (int run = 1; run <= 2; run++) {
+      run_x(r, five, 5, NULL, 0);
+      for (int k = 0; k < 3; k++)
+        assert_int_equal(r->observed[k].runs, run);
+      assert_true(r->observed[0].positive.max == 8);
+      assert_true(r->observed[1].negative.max == 4);
+    }
+  }
+}
+
+static Onnx__GraphProto *branch(char *name, char *op, int id) {
+  Onnx__GraphProto *g = new_graph(name);
+  char *inner = arena_printf(&arena, "%s_t", name);
+  node(g, op, "x", inner);
+  observe(g, inner, id);
+  node(g, "Identity", inner, name);
+  output(g, name, FLOAT, 1);
+  return g;
+}
+
+static void observe_counts_in_the_branch_taken(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  input(m->graph, "c", BOOL, 0);
+  output(m->graph, "y", FLOAT, 1);
+  Onnx__NodeProto *n = node(m->graph, "If", "c", "y");
+  set_graph(n, "then_branch", branch("then", "Relu", 0));
+  set_graph(n, "else_branch", branch("else", "Neg", 1));
+  const bool yes = true;
+  struct array c = {.name = "c", .elem_type = BOOL, .data = &yes, .size = 1};
+  for (int level = 0; level < LEVELS; level++) {
+    open_model(r, m, level);
+    run_x(r, five, 5, &c, 1);
+    assert_int_equal(r->observed[0].runs, 1);
+    assert_int_equal(r->observed[0].zeros, 3);
+    assert_int_equal(r->observed[1].runs, 0);
+  }
+}
+
+// A Loop that doubles x three times; an If inside it.
+static void observe_counts_every_iteration(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  static int64_t three = 3;
+  static bool yes = true;
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  initializer(m->graph, "trips", INT64, 0, NULL, &three, sizeof three);
+  initializer(m->graph, "go", BOOL, 0, NULL, &yes, sizeof yes);
+  Onnx__GraphProto *body = new_graph("body");
+  input(body, "i", INT64, 0);
+  input(body, "c", BOOL, 0);
+  input(body, "a", FLOAT, 1);
+  node(body, "Identity", "c", "c_out");
+  observe(body, "a", 0);
+  Onnx__NodeProto *inner = node(body, "If", "c", "a_out");
+  Onnx__GraphProto *then = new_graph("then"), *other = new_graph("other");
+  node(then, "Add", "a a", "sum");
+  observe(then, "sum", 1);
+  output(then, "sum", FLOAT, 1);
+  node(other, "Identity", "a", "kept");
+  output(other, "kept", FLOAT, 1);
+  set_graph(inner, "then_branch", then);
+  set_graph(inner, "else_branch", other);
+  output(body, "c_out", BOOL, 0);
+  output(body, "a_out", FLOAT, 1);
+  set_graph(node(m->graph, "Loop", "trips go x", "y"), "body", body);
+  for (int level = 0; level < LEVELS; level++) {
+    open_model(r, m, level);
+    struct array y = run_x(r, five, 5, NULL, 0);
+    assert_true(((const float *)y.data)[4] == 32);
+    assert_int_equal(r->observed[0].runs, 3);
+    assert_true(r->observed[0].positive.max == 16);
+    assert_int_equal(r->observed[1].runs, 3);
+    assert_true(r->observed[1].positive.max == 32);
+  }
+}
+
+static void observe_counts_every_step_of_a_scan(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  static float zero = 0;
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 0);
+  initializer(m->graph, "start", FLOAT, 0, NULL, &zero, sizeof zero);
+  Onnx__GraphProto *body = new_graph("body");
+  input(body, "a", FLOAT, 0);
+  input(body, "e", FLOAT, 0);
+  node(body, "Add", "a e", "a_out");
+  observe(body, "a_out", 0);
+  output(body, "a_out", FLOAT, 0);
+  Onnx__NodeProto *scan = node(m->graph, "Scan", "start x", "y");
+  set_graph(scan, "body", body);
+  set_int(scan, "num_scan_inputs", 1);
+  for (int level = 0; level < LEVELS; level++) {
+    open_model(r, m, level);
+    struct array y = run_x(r, five, 5, NULL, 0);
+    assert_true(*(const float *)y.data == 2);
+    assert_int_equal(r->observed[0].runs, 5);
+    assert_true(r->observed[0].negative.max == 4);
+  }
+}
+
+// Two calls of one function, which calls another: an observer sees them all.
+static void observe_counts_in_function_bodies(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  for (int k = 0; k < 2; k++) {
+    NEW(FunctionProto, onnx__function_proto__init);
+    Onnx__FunctionProto *f = FunctionProto_new;
+    f->domain = "local";
+    f->name = k == 0 ? "Inner" : "Outer";
+    APPEND(f, input, "a");
+    APPEND(f, output, "b");
+    f->n_opset_import = m->n_opset_import;
+    f->opset_import = m->opset_import;
+    APPEND(f, node, new_node(k == 0 ? "Neg" : "local:Inner", "a", "t"));
+    APPEND(f, node, new_observe("t", k));
+    APPEND(f, node, new_node("Relu", "t", "b"));
+    APPEND(m, functions, f);
+  }
+  node(m->graph, "local:Outer", "x", "mid");
+  node(m->graph, "local:Outer", "mid", "y");
+  for (int level = 0; level < LEVELS; level++) {
+    open_model(r, m, level);
+    run_x(r, five, 5, NULL, 0);
+    assert_int_equal(r->observed[0].runs, 2);
+    assert_int_equal(r->observed[1].runs, 2);
+    assert_true(r->observed[0].negative.max == 4);
+  }
+}
+
+static void observe_takes_every_float_type(void **state) {
+  struct run *r = *state;
+  const int types[] = {1, 10, 11, 16};
+  for (int level = 0; level < LEVELS; level++) {
+    for (int k = 0; k < 4; k++) {
+      Onnx__ModelProto *m = new_model();
+      input(m->graph, "x", FLOAT, 1);
+      output(m->graph, "y", types[k], 1);
+      set_int(node(m->graph, "Cast", "x", "y"), "to", types[k]);
+      observe(m->graph, "y", 0);
+      open_model(r, m, level);
+      struct array y = run_x(r, five, 5, NULL, 0);
+      assert_int_equal(y.elem_type, types[k]);
+      assert_int_equal(r->observed[0].positive.count, 2);
+      assert_true(r->observed[0].negative.max == 3);
+      assert_true(r->observed[0].positive.sum == 6);
+    }
+  }
+}
+
+// The converted elements of a long tensor are sampled as those of a float one would be.
+static void observe_samples_converted_types_alike(void **state) {
+  struct run *r = *state;
+  enum { N = 200003 };
+  float *x = malloc(N * sizeof *x);
+  for (int i = 0; i < N; i++)
+    x[i] = (float)(i % 2000);  // exact in fp16
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", 10, 1);
+  set_int(node(m->graph, "Cast", "x", "y"), "to", 10);
+  observe(m->graph, "x", 0);
+  observe(m->graph, "y", 1);
+  r->probe.sample = 1000;
+  open_model(r, m, OPTIMISE_ALL);
+  run_x(r, x, N, NULL, 0);
+  assert_true(r->observed[0].sampled <= 1000 && r->observed[0].sampled > 900);
+  assert_int_equal(r->observed[0].sampled, r->observed[1].sampled);
+  assert_true(r->observed[0].positive.sum == r->observed[1].positive.sum);
+  assert_memory_equal(r->observed[0].positive.exponents, r->observed[1].positive.exponents,
+                      sizeof r->observed[0].positive.exponents);
+  free(x);
+}
+
+static void observe_refuses_other_types_and_ids(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  node(m->graph, "Relu", "x", "y");
+  observe(m->graph, "x", 8);
+  assert_int_equal(try_open(r, m, (struct session_options){0}), STATUS_ENGINE);
+  assert_non_null(strstr(r->diag.message, "out of range"));
+}
+
+static void round_equals_round_array(void **state) {
+  struct run *r = *state;
+  enum { N = 100000 };
+  float *x = malloc(N * sizeof *x), *expected = malloc(N * sizeof *x);
+  for (int i = 0; i < N; i++)
+    x[i] = ldexpf((float)(i * 7919 % 65537 - 32768), i % 40 - 30);
+  x[0] = INFINITY, x[1] = -INFINITY, x[2] = -0.0f;
+  const struct {
+    char *name;
+    int scale, saturate, ftz;
+  } modes[] = {{"fp16", 0, 0, 0}, {"bf16", 0, 0, 0}, {"fp8e4m3fn", -5, 1, 0}, {"fp16", 8, 0, 1}};
+  for (int level = 0; level < LEVELS; level++) {
+    for (size_t k = 0; k < 4; k++) {
+      Onnx__ModelProto *m = new_model();
+      input(m->graph, "x", FLOAT, 1);
+      output(m->graph, "y", FLOAT, 1);
+      Onnx__NodeProto *n = node(m->graph, "narrowcast:Round", "x", "y");
+      set_text(n, "format", modes[k].name);
+      set_int(n, "scale", modes[k].scale);
+      set_int(n, "saturate", modes[k].saturate);
+      if (modes[k].ftz)
+        set_int(n, "ftz", 1);
+      open_model(r, m, level);
+      struct array y = run_x(r, x, N, NULL, 0);
+      struct round_mode mode = {format_find(modes[k].name), modes[k].saturate, modes[k].ftz,
+                                modes[k].scale};
+      round_array(&mode, x, expected, N);
+      assert_int_equal(y.size, N * sizeof *x);
+      assert_memory_equal(y.data, expected, y.size);
+    }
+  }
+  free(x);
+  free(expected);
+}
+
+static void round_refuses_unknown_formats(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  set_text(node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp15");
+  assert_int_equal(try_open(r, m, (struct session_options){0}), STATUS_ENGINE);
+  assert_non_null(strstr(r->diag.message, "format"));
+}
+
+static void compare_sees_both_and_their_sizes(void **state) {
+  struct run *r = *state;
+  enum { N = 150001 };
+  float *x = malloc(N * sizeof *x), *half = malloc(N * sizeof *x);
+  for (int i = 0; i < N; i++)
+    x[i] = (float)i / 3;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  input(m->graph, "z", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  set_text(node(m->graph, "narrowcast:Round", "x", "y"), "format", "bf16");
+  set_int(node(m->graph, "narrowcast:Compare", "x y", "e0"), "id", 0);
+  set_int(node(m->graph, "narrowcast:Compare", "x z", "e1"), "id", 1);
+  struct compare_piece expected = {0};
+  struct round_mode mode = {.format = &formats[FORMAT_BF16]};
+  round_array(&mode, x, half, N);
+  compare_pairs(&expected, x, half, N);
+  for (int level = 0; level < LEVELS; level++) {
+    open_model(r, m, level);
+    r->probe.step = 6;
+    struct array z = vector("z", x, 7);
+    run_x(r, x, N, &z, 1);
+    assert_int_equal(r->compared[0].runs, 1);
+    assert_int_equal(r->compared[0].count, N);
+    assert_int_equal(r->compared[0].worst_step, 6);
+    assert_true(r->compared[0].max_abs == expected.max_abs);
+    assert_true(fabs(r->compared[0].sum_error / expected.sum_error - 1) < 1e-12);
+    assert_int_equal(r->compared[1].mismatched, 1);
+    assert_int_equal(r->compared[1].runs, 0);
+  }
+  free(x);
+  free(half);
+}
+
+static void results_do_not_depend_on_threads(void **state) {
+  struct run *r = *state;
+  enum { N = 64 * 65536 * 2 + 12345 };
+  float *x = malloc(N * sizeof *x);
+  uint32_t seed = 1;
+  for (int i = 0; i < N; i++) {
+    seed = seed * 1664525 + 1013904223;
+    x[i] = ldexpf((float)(int32_t)seed, (int)(seed >> 9) % 60 - 60);
+  }
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  set_text(node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp16");
+  set_int(node(m->graph, "narrowcast:Compare", "x y", "e"), "id", 0);
+  observe(m->graph, "x", 0);
+  struct stats first = {0};
+  struct compare first_compared = {0};
+  for (int threads = 1; threads <= 4; threads *= 2) {
+    restart(r);
+    ok(r, try_open(r, m, (struct session_options){.threads = threads}));
+    run_x(r, x, N, NULL, 0);
+    struct stats now = r->observed[0];
+    now.windows = NULL;  // an address
+    if (threads == 1) {
+      first = now;
+      first_compared = r->compared[0];
+      continue;
+    }
+    assert_memory_equal(&first, &now, sizeof first);
+    assert_memory_equal(&first_compared, &r->compared[0], sizeof first_compared);
+  }
+  free(x);
+}
+
+// y = (x + w) with w kept outside, at an address without alignment, small and large ones.
+static void initializers_are_taken_from_outside(void **state) {
+  struct run *r = *state;
+  for (int64_t n = 5; n <= 50000; n *= 10) {
+    float *x = calloc((size_t)n, sizeof *x);
+    char *room = malloc((size_t)n * sizeof *x + 1);
+    for (int64_t i = 0; i < n; i++) {
+      float w = (float)i + 0.5f;
+      memcpy(room + 1 + (size_t)i * sizeof w, &w, sizeof w);
+    }
+    struct engine_initializer outside = {"w", FLOAT, 1, &n, room + 1, (size_t)n * sizeof *x};
+    Onnx__ModelProto *m = new_model();
+    input(m->graph, "x", FLOAT, 1);
+    output(m->graph, "y", FLOAT, 1);
+    initializer(m->graph, "w", FLOAT, 1, &n, NULL, 0);
+    node(m->graph, "Neg", "w", "folded");
+    node(m->graph, "Sub", "x folded", "t");
+    observe(m->graph, "t", 0);
+    node(m->graph, "Identity", "t", "y");
+    for (int level = 0; level < LEVELS; level++) {
+      restart(r);
+      ok(r, try_open(r, m,
+                     (struct session_options){.optimisation = (enum optimisation)level,
+                                              .threads = 1,
+                                              .initializers = &outside,
+                                              .n_initializers = 1}));
+      struct array y = run_x(r, x, n, NULL, 0);
+      assert_memory_equal(y.data, room + 1, (size_t)n * sizeof *x);
+      assert_int_equal(r->observed[0].positive.count, n);
+    }
+    free(x);
+    free(room);
+  }
+}
+
+// A branch with an initializer of its own under the name of one that is kept outside.
+static void initializers_outside_do_not_replace_shadowing_ones(void **state) {
+  struct run *r = *state;
+  static float main_w = 1, branch_w = 10;
+  static const bool yes = true;
+  const int64_t one = 1;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  input(m->graph, "c", BOOL, 0);
+  output(m->graph, "y", FLOAT, 1);
+  initializer(m->graph, "w", FLOAT, 1, &one, NULL, 0);
+  Onnx__NodeProto *n = node(m->graph, "If", "c", "z");
+  for (int k = 0; k < 2; k++) {
+    Onnx__GraphProto *g = new_graph(k ? "else" : "then");
+    char *sum = k ? "else_sum" : "then_sum";
+    initializer(g, "w", FLOAT, 1, &one, &branch_w, sizeof branch_w);
+    node(g, "Add", "x w", sum);
+    output(g, sum, FLOAT, 1);
+    set_graph(n, k ? "else_branch" : "then_branch", g);
+  }
+  node(m->graph, "Add", "z w", "y");
+  struct engine_initializer outside = {"w", FLOAT, 1, &one, &main_w, sizeof main_w};
+  struct array c = {.name = "c", .elem_type = BOOL, .data = &yes, .size = 1};
+  for (int level = 0; level < LEVELS; level++) {
+    restart(r);
+    ok(r, try_open(r, m,
+                   (struct session_options){.optimisation = (enum optimisation)level,
+                                            .threads = 1,
+                                            .initializers = &outside,
+                                            .n_initializers = 1}));
+    struct array y = run_x(r, five, 5, &c, 1);
+    assert_true(((const float *)y.data)[0] == five[0] + main_w + branch_w);
+  }
+}
+
+// Data that the model's bytes refer to in a file, at an offset without alignment.
+static void external_files_are_read_below_the_directory(void **state) {
+  struct run *r = *state;
+  char folder[] = "/tmp/narrowcast-test-XXXXXX", path[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/weights", folder);
+  FILE *f = fopen(path, "wb");
+  assert_non_null(f);
+  fwrite("abc", 1, 3, f);
+  fwrite(five, 1, sizeof five, f);
+  fclose(f);
+  int64_t n = 5;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  Onnx__TensorProto *w = initializer(m->graph, "w", FLOAT, 1, &n, NULL, 0);
+  w->external_data[0]->value = "weights";
+  NEW(StringStringEntryProto, onnx__string_string_entry_proto__init);
+  StringStringEntryProto_new->key = "offset";
+  StringStringEntryProto_new->value = "3";
+  APPEND(w, external_data, StringStringEntryProto_new);
+  node(m->graph, "Add", "x w", "y");
+  for (int level = 0; level < LEVELS; level++) {
+    restart(r);
+    ok(r,
+       try_open(r, m,
+                (struct session_options){
+                    .optimisation = (enum optimisation)level, .threads = 1, .directory = folder}));
+    struct array y = run_x(r, five, 5, NULL, 0);
+    assert_true(((const float *)y.data)[4] == 8);
+  }
+  remove(path);
+  remove(folder);
+}
+
+static void set_ints(Onnx__NodeProto *n, char *name, const int64_t *values, size_t count) {
+  Onnx__AttributeProto *a = attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+  for (size_t i = 0; i < count; i++)
+    APPEND(a, ints, values[i]);
+}
+
+// The optimiser takes two Transposes away by transposing the initializers between them, under their
+// old names.
+static void initializers_that_the_optimiser_changes_are_right(void **state) {
+  struct run *r = *state;
+  enum { H = 4, W = 5, C = 600, N = H * W * C };
+  static float x[N], v[N], w[C];
+  for (int i = 0; i < N; i++)
+    x[i] = (float)(i % 101), v[i] = (float)(i * 7 % 1009), w[i % C] = (float)i;
+  const int64_t w_dims[] = {C, 1, 1}, v_dims[] = {1, C, H, W};
+  const int64_t to_nchw[] = {0, 3, 1, 2}, to_nhwc[] = {0, 2, 3, 1};
+  struct engine_initializer outside[] = {{"w", FLOAT, 3, w_dims, w, sizeof w},
+                                         {"v", FLOAT, 4, v_dims, v, sizeof v}};
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 4);
+  output(m->graph, "y", FLOAT, 4);
+  initializer(m->graph, "w", FLOAT, 3, w_dims, NULL, 0);
+  initializer(m->graph, "v", FLOAT, 4, v_dims, NULL, 0);
+  set_ints(node(m->graph, "Transpose", "x", "t"), "perm", to_nchw, 4);
+  node(m->graph, "Add", "t w", "u");
+  node(m->graph, "Mul", "u v", "s");
+  set_ints(node(m->graph, "Transpose", "s", "y"), "perm", to_nhwc, 4);
+  struct array in = {.name = "x",
+                     .elem_type = FLOAT,
+                     .rank = 4,
+                     .dims = {1, H, W, C},
+                     .data = x,
+                     .size = sizeof x};
+  struct array y;
+  const char *name = "y";
+  for (int level = 0; level < LEVELS; level++) {
+    restart(r);
+    ok(r, try_open(r, m,
+                   (struct session_options){.optimisation = (enum optimisation)level,
+                                            .threads = 1,
+                                            .initializers = outside,
+                                            .n_initializers = 2}));
+    ok(r, session_run(r->session, &in, 1, &name, 1, &y, &r->diag));
+    const float *result = y.data;
+    for (int i = 0; i < N; i++)
+      assert_true(result[i] == (x[i] + w[i % C]) * v[i % C * H * W + i / C]);
+  }
+}
+
+static void empty_tensors_and_scalars_work(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  output(m->graph, "s", FLOAT, 0);
+  set_text(node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp16");
+  set_int(node(m->graph, "narrowcast:Compare", "x y", "e"), "id", 0);
+  observe(m->graph, "y", 0);
+  set_int(node(m->graph, "ReduceSum", "y", "s"), "keepdims", 0);
+  observe(m->graph, "s", 1);
+  for (int level = 0; level < LEVELS; level++) {
+    open_model(r, m, level);
+    struct array y = run_x(r, NULL, 0, NULL, 0);
+    assert_int_equal(y.size, 0);
+    assert_int_equal(y.dims[0], 0);
+    assert_int_equal(r->observed[0].runs, 1);
+    assert_int_equal(r->observed[0].count, 0);
+    assert_int_equal(r->observed[1].zeros, 1);
+    assert_int_equal(r->compared[0].runs, 1);
+  }
+}
+
+static void strings_go_in_and_come_out(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", STRING, 1);
+  output(m->graph, "y", STRING, 1);
+  node(m->graph, "Identity", "x", "y");
+  open_model(r, m, OPTIMISE_ALL);
+  char *words[] = {"alpha", "", "beta"};
+  struct array x = {.name = "x", .elem_type = STRING, .rank = 1, .dims = {3}, .strings = words}, y;
+  const char *name = "y";
+  for (int64_t n = 0; n <= 3; n += 3) {
+    x.dims[0] = n;
+    ok(r, session_run(r->session, &x, 1, &name, 1, &y, &r->diag));
+    assert_null(y.data);
+    assert_int_equal(y.dims[0], n);
+    for (int64_t i = 0; i < n; i++)
+      assert_string_equal(y.strings[i], words[i]);
+  }
+}
+
+static void sequences_come_out_as_no_type(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  NEW(TypeProto__Sequence, onnx__type_proto__sequence__init);
+  NEW(TypeProto, onnx__type_proto__init);
+  Onnx__ValueInfoProto *declared = info("y", FLOAT, 1, 0);
+  TypeProto__Sequence_new->elem_type = declared->type;
+  TypeProto_new->value_case = ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+  TypeProto_new->sequence_type = TypeProto__Sequence_new;
+  declared->type = TypeProto_new;
+  APPEND(m->graph, output, declared);
+  node(m->graph, "SequenceConstruct", "x x", "y");
+  open_model(r, m, OPTIMISE_ALL);
+  struct array y = run_x(r, five, 5, NULL, 0);
+  assert_int_equal(y.elem_type, 0);
+  assert_null(y.data);
+  assert_string_equal(y.name, "y");
+}
+
+static void labels_are_not_fed(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  node(m->graph, "Relu", "x", "y");
+  open_model(r, m, OPTIMISE_ALL);
+  struct array label = vector("label:y", five, 1), stranger = vector("stranger", five, 1), y;
+  run_x(r, five, 5, &label, 1);
+  const char *name = "y";
+  assert_int_equal(session_run(r->session, &stranger, 1, &name, 1, &y, &r->diag), STATUS_ENGINE);
+  assert_non_null(strstr(r->diag.message, "stranger"));
+}
+
+static void broken_models_give_the_engines_message(void **state) {
+  struct run *r = *state;
+  const uint8_t junk[] = "ORTMthis is no model";
+  struct session_options options = {0};
+  assert_int_equal(session_open(&r->session, r->engine, junk, sizeof junk, &options, &r->diag),
+                   STATUS_ENGINE);
+  assert_null(r->session);
+  assert_non_null(strstr(r->diag.message, "ONNX Runtime 1."));
+  diag_clear(&r->diag);
+  assert_int_equal(session_open(&r->session, r->engine, junk, 0, &options, &r->diag),
+                   STATUS_ENGINE);
+  diag_clear(&r->diag);
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  node(m->graph, "NoSuchOperator", "x", "y");
+  assert_int_equal(try_open(r, m, options), STATUS_ENGINE);
+  assert_non_null(strstr(r->diag.message, "NoSuchOperator"));
+  assert_null(strchr(r->diag.message, '\n'));
+}
+
+static void failing_nodes_are_named(void **state) {
+  struct run *r = *state;
+  Onnx__ModelProto *m = new_model();
+  input(m->graph, "x", FLOAT, 1);
+  input(m->graph, "z", FLOAT, 1);
+  output(m->graph, "y", FLOAT, 1);
+  node(m->graph, "Add", "x z", "y")->name = "the_sum";
+  open_model(r, m, OPTIMISE_ALL);
+  struct array inputs[] = {vector("x", five, 5), vector("z", five, 3)}, y;
+  const char *name = "y";
+  assert_int_equal(session_run(r->session, inputs, 2, &name, 1, &y, &r->diag), STATUS_ENGINE);
+  assert_string_equal(r->diag.node, "the_sum");
+  assert_null(strstr(r->diag.message, "onnxruntime_src"));
+  diag_clear(&r->diag);
+  run_x(r, five, 5,
+        &(struct array){.name = "z",
+                        .elem_type = FLOAT,
+                        .rank = 1,
+                        .dims = {5},
+                        .data = five,
+                        .size = sizeof five},
+        1);  // it goes on
+}
+
+static void check_file_names_the_file(void **state) {
+  struct run *r = *state;
+  assert_int_equal(
+      session_check_file(r->engine, SOURCE_DIR "/no/such/model.onnx", OPTIMISE_ALL, &r->diag),
+      STATUS_ENGINE);
+  assert_non_null(strstr(r->diag.file, "model.onnx"));
+}
+
+static void missing_library_is_an_error_with_a_hint(void **state) {
+  (void)state;
+  struct engine *engine;
+  struct diag d = {0};
+  assert_int_equal(engine_open(&engine, SOURCE_DIR "/no/such/library.so", &d), STATUS_ENGINE);
+  assert_null(engine);
+  assert_non_null(strstr(d.message, "library.so"));
+  assert_non_null(strstr(d.hint, "NARROWCAST_ORT"));
+  diag_clear(&d);
+  assert_int_equal(engine_open(&engine, SOURCE_DIR "/src", &d), STATUS_ENGINE);
+  assert_non_null(strstr(d.message, "holds no libonnxruntime.so"));
+  diag_clear(&d);
+  assert_int_equal(engine_open(&engine, "libm.so.6", &d), STATUS_ENGINE);
+  assert_non_null(strstr(d.message, "not ONNX Runtime"));
+  diag_clear(&d);
+  const char *old = getenv("NARROWCAST_ORT");
+  char *kept = old ? strdup(old) : NULL;
+  setenv("NARROWCAST_ORT", "none", 1);
+  assert_int_equal(engine_open(&engine, NULL, &d), STATUS_ENGINE);
+  assert_non_null(strstr(d.message, "none"));
+  if (kept)
+    setenv("NARROWCAST_ORT", kept, 1);
+  else
+    unsetenv("NARROWCAST_ORT");
+  free(kept);
+}
+
+static void two_engines_can_be_open(void **state) {
+  struct run *r = *state;
+  struct engine *second;
+  ok(r, engine_open(&second, engine_info(r->engine)->path, &r->diag));
+  assert_string_equal(engine_info(second)->version, engine_info(r->engine)->version);
+  engine_close(second);
+  observe_counts_in_the_main_graph(state);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(observe_counts_in_the_main_graph),
+      TEST(observe_keeps_what_is_dead_or_constant),
+      TEST(observe_counts_in_the_branch_taken),
+      TEST(observe_counts_every_iteration),
+      TEST(observe_counts_every_step_of_a_scan),
+      TEST(observe_counts_in_function_bodies),
+      TEST(observe_takes_every_float_type),
+      TEST(observe_samples_converted_types_alike),
+      TEST(observe_refuses_other_types_and_ids),
+      TEST(round_equals_round_array),
+      TEST(round_refuses_unknown_formats),
+      TEST(compare_sees_both_and_their_sizes),
+      TEST(results_do_not_depend_on_threads),
+      TEST(initializers_are_taken_from_outside),
+      TEST(initializers_outside_do_not_replace_shadowing_ones),
+      TEST(external_files_are_read_below_the_directory),
+      TEST(initializers_that_the_optimiser_changes_are_right),
+      TEST(empty_tensors_and_scalars_work),
+      TEST(strings_go_in_and_come_out),
+      TEST(sequences_come_out_as_no_type),
+      TEST(labels_are_not_fed),
+      TEST(broken_models_give_the_engines_message),
+      TEST(failing_nodes_are_named),
+      TEST(check_file_names_the_file),
+      cmocka_unit_test(missing_library_is_an_error_with_a_hint),
+      TEST(two_engines_can_be_open),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
