@@ -8,57 +8,66 @@
 
 enum { LANES = 4 };  // partial sums, so that the additions need not wait for each other
 
-#define MAGNITUDE 0x7fffffffu
-#define INFINITE  0x7f800000u
+#define MAGNITUDE 0x7fffffff
+#define INFINITE  0x7f800000
+
+// Vectors of the compilers' own: in plain code they find the lanes of the loop only in part.
+typedef float lanes_float __attribute__((vector_size(LANES * 4)));
+typedef int32_t lanes_int __attribute__((vector_size(LANES * 4)));
+typedef double lanes_double __attribute__((vector_size(LANES * 8)));
+typedef int64_t lanes_mask __attribute__((vector_size(LANES * 8)));
 
 void compare_init(struct compare *c) {
   *c = (struct compare){.worst_step = -1, .first_newly_nonfinite_step = -1};
 }
 
-// Sums over one lane; counts are of one call. The maxima are bit patterns of magnitudes, which are
-// in the order of the values.
-struct lane {
-  double reference[LANES], narrow[LANES], product[LANES], error[LANES];
-  double max_abs[LANES];
-  uint32_t max_reference[LANES], max_narrow[LANES];
-  uint32_t reference_nonfinite[LANES], narrow_nonfinite[LANES], newly_nonfinite[LANES];
+// Results lane by lane. The maxima of magnitudes are bit patterns, which are in the order of the
+// values. The counts are negative: a true comparison is -1.
+struct lanes {
+  lanes_double reference, narrow, product, error, max_abs;
+  lanes_int max_reference, max_narrow;
+  lanes_int reference_nonfinite, narrow_nonfinite, newly_nonfinite;
 };
 
-static inline uint32_t bits_of(float x) {
-  uint32_t u;
-  memcpy(&u, &x, sizeof u);
-  return u;
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE lanes_int max_int(lanes_int a, lanes_int b) {
+  lanes_int greater = a > b;
+  return (a & greater) | (b & ~greater);
 }
 
-static inline float float_of(uint32_t u) {
+INLINE void lanes_add(struct lanes *l, const float *reference, const float *narrow) {
+  lanes_int r, n;
+  memcpy(&r, reference, sizeof r);
+  memcpy(&n, narrow, sizeof n);
+  lanes_int r_finite = (r & MAGNITUDE) < INFINITE, n_finite = (n & MAGNITUDE) < INFINITE;
+  l->reference_nonfinite += ~r_finite;
+  l->narrow_nonfinite += ~n_finite;
+  l->newly_nonfinite += r_finite & ~n_finite;
+  r &= r_finite & n_finite;  // a pair that is not finite counts as two zeros
+  n &= r_finite & n_finite;
+  l->max_reference = max_int(r & MAGNITUDE, l->max_reference);
+  l->max_narrow = max_int(n & MAGNITUDE, l->max_narrow);
+  lanes_double x = __builtin_convertvector((lanes_float)r, lanes_double);
+  lanes_double y = __builtin_convertvector((lanes_float)n, lanes_double);
+  lanes_double error = y - x;
+  lanes_double abs_error = (lanes_double)((lanes_mask)error & INT64_MAX);
+  lanes_mask greater = (lanes_mask)(abs_error > l->max_abs);
+  l->max_abs =
+      (lanes_double)(((lanes_mask)abs_error & greater) | ((lanes_mask)l->max_abs & ~greater));
+  l->reference += x * x;
+  l->narrow += y * y;
+  l->product += x * y;
+  l->error += error * error;
+}
+
+static float float_of(int32_t bits) {
   float x;
-  memcpy(&x, &u, sizeof x);
+  memcpy(&x, &bits, sizeof x);
   return x;
 }
 
-// Without a branch: all is arithmetic on bit patterns and masks.
-static inline void lane_add(struct lane *l, size_t k, float reference, float narrow) {
-  uint32_t r = bits_of(reference), n = bits_of(narrow);
-  uint32_t r_finite = (r & MAGNITUDE) < INFINITE, n_finite = (n & MAGNITUDE) < INFINITE;
-  l->reference_nonfinite[k] += 1 - r_finite;
-  l->narrow_nonfinite[k] += 1 - n_finite;
-  l->newly_nonfinite[k] += r_finite & (1 - n_finite);
-  uint32_t used = 0 - (r_finite & n_finite);  // a pair that is not finite counts as two zeros
-  r &= used;
-  n &= used;
-  double x = (double)float_of(r), y = (double)float_of(n), error = y - x;
-  l->reference[k] += x * x;
-  l->narrow[k] += y * y;
-  l->product[k] += x * y;
-  l->error[k] += error * error;
-  l->max_abs[k] = fabs(error) > l->max_abs[k] ? fabs(error) : l->max_abs[k];
-  r &= MAGNITUDE;
-  n &= MAGNITUDE;
-  l->max_reference[k] = r > l->max_reference[k] ? r : l->max_reference[k];
-  l->max_narrow[k] = n > l->max_narrow[k] ? n : l->max_narrow[k];
-}
-
-static void piece_add_lanes(struct compare_piece *p, const struct lane *l) {
+static void piece_add_lanes(struct compare_piece *p, const struct lanes *l) {
 #define TOTAL(lane) ((lane[0] + lane[1]) + (lane[2] + lane[3]))
   p->sum_reference += TOTAL(l->reference);
   p->sum_narrow += TOTAL(l->narrow);
@@ -66,29 +75,58 @@ static void piece_add_lanes(struct compare_piece *p, const struct lane *l) {
   p->sum_error += TOTAL(l->error);
 #undef TOTAL
   for (size_t k = 0; k < LANES; k++) {
-    p->reference_nonfinite += l->reference_nonfinite[k];
-    p->narrow_nonfinite += l->narrow_nonfinite[k];
-    p->newly_nonfinite += l->newly_nonfinite[k];
-    p->max_abs = fmaxf(p->max_abs, (float)l->max_abs[k]);
+    p->reference_nonfinite += (uint32_t)-l->reference_nonfinite[k];
+    p->narrow_nonfinite += (uint32_t)-l->narrow_nonfinite[k];
+    p->newly_nonfinite += (uint32_t)-l->newly_nonfinite[k];
+    p->max_abs = fmaxf(p->max_abs, (float)l->max_abs[k]);  // beyond float's range: infinity
     p->max_reference = fmaxf(p->max_reference, float_of(l->max_reference[k]));
     p->max_narrow = fmaxf(p->max_narrow, float_of(l->max_narrow[k]));
   }
 }
 
+INLINE struct lanes lanes_of(const float *reference, const float *narrow, size_t n) {
+  struct lanes lanes = {0};
+  size_t whole = n / LANES * LANES, rest = n - whole;
+  for (size_t i = 0; i < whole; i += LANES)
+    lanes_add(&lanes, reference + i, narrow + i);
+  if (rest) {  // zeros after the last pair change nothing
+    float r[LANES] = {0}, last[LANES] = {0};
+    memcpy(r, reference + whole, rest * sizeof *r);
+    memcpy(last, narrow + whole, rest * sizeof *last);
+    lanes_add(&lanes, r, last);
+  }
+  return lanes;
+}
+
+static void compare_plain(struct compare_piece *p, const float *r, const float *n, size_t count) {
+  struct lanes lanes = lanes_of(r, n, count);
+  piece_add_lanes(p, &lanes);
+}
+
+#if defined(__x86_64__)
+// AVX2 alone has no fused multiply-add, so the results are those of compare_plain.
+__attribute__((target("avx2"))) static void compare_avx2(struct compare_piece *p, const float *r,
+                                                         const float *n, size_t count) {
+  struct lanes lanes = lanes_of(r, n, count);
+  piece_add_lanes(p, &lanes);
+}
+#endif
+
+static void compare_chunk(struct compare_piece *p, const float *r, const float *n, size_t count) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) {
+    compare_avx2(p, r, n, count);
+    return;
+  }
+#endif
+  compare_plain(p, r, n, count);
+}
+
 void compare_pairs(struct compare_piece *p, const float *reference, const float *narrow, size_t n) {
   enum { CHUNK = 1 << 30 };  // what the counts of a lane hold
   p->count += n;
-  for (size_t start = 0; start < n; start += CHUNK) {
-    size_t end = n - start < CHUNK ? n : start + CHUNK;
-    struct lane lane = {0};
-    size_t i = start;
-    for (; end - i >= LANES; i += LANES)
-      for (size_t k = 0; k < LANES; k++)
-        lane_add(&lane, k, reference[i + k], narrow[i + k]);
-    for (size_t k = 0; i < end; i++, k++)
-      lane_add(&lane, k, reference[i], narrow[i]);
-    piece_add_lanes(p, &lane);
-  }
+  for (size_t i = 0; i < n; i += CHUNK)
+    compare_chunk(p, reference + i, narrow + i, n - i < CHUNK ? n - i : CHUNK);
 }
 
 void compare_merge_piece(struct compare_piece *into, const struct compare_piece *p) {

@@ -115,6 +115,9 @@ const char *graph_node_label(const struct graph *g, int node);
 // The attribute of that name, or NULL.
 Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
 
+// True if the value is an initializer that cannot be overridden, or comes from a Constant node.
+bool graph_is_constant(const struct graph *g, int value);
+
 // The constant tensor that the value holds: a dense initializer that is not a graph input, or the
 // output of a Constant node (value, value_float, value_floats, value_int, value_ints; made in the
 // arena for the last four). NULL if the value is not constant.

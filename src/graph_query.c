@@ -103,9 +103,22 @@ static Onnx__TensorProto *constant_tensor(struct arena *a, const Onnx__NodeProto
   return NULL;
 }
 
+// Before IR 4 every initializer had to be listed as a graph input as well, and none can be overridden.
+static bool listed_initializer(const struct graph *g, const struct value *v) {
+  return v->origin == ORIGIN_INPUT && v->initializer && g->model->proto->ir_version < 4;
+}
+
+bool graph_is_constant(const struct graph *g, int value) {
+  const struct value *v = &g->values[value];
+  if (v->origin == ORIGIN_INITIALIZER || listed_initializer(g, v))
+    return true;
+  return v->origin == ORIGIN_NODE && g->nodes[v->producer].function < 0 &&
+         node_is(g->nodes[v->producer].proto, "Constant");
+}
+
 Onnx__TensorProto *graph_constant(struct graph *g, int value) {
   struct value *v = &g->values[value];
-  if (v->origin == ORIGIN_INITIALIZER)
+  if (v->origin == ORIGIN_INITIALIZER || listed_initializer(g, v))
     return v->initializer;
   if (v->origin != ORIGIN_NODE || v->output != 0)
     return NULL;

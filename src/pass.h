@@ -18,7 +18,7 @@ struct rewrite {
   const struct plan *plan;
   struct arena *arena;
   struct rewrite_report *report;
-  struct map names;  // every value name of every scope, and those made here
+  struct map names;  // every name of a value or node, in every scope, and those made here
   struct added_node *added;
   size_t n_added, capacity_added;
   int *first_added, *last_added;  // per value: chain of the nodes placed behind it

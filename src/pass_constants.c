@@ -14,7 +14,8 @@ static unsigned wanted_formats(const struct rewrite *w, int v) {
     const struct use *use = &value->uses[u];
     enum format_id f =
         use->node < 0 ? FORMAT_FP32 : plan_input_format(w->graph, w->plan, use->node, use->index);
-    wanted |= 1u << f;
+    if (f != FORMAT_COUNT)
+      wanted |= 1u << f;
   }
   return wanted;
 }
@@ -82,7 +83,7 @@ static void add_copy(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
 static enum status narrow_constant(struct rewrite *w, int v, const Onnx__TensorProto *wide,
                                    struct diag *d) {
   unsigned wanted = wanted_formats(w, v);
-  bool keep_wide = (wanted >> FORMAT_FP32 & 1) || (wanted >> FORMAT_COUNT & 1);
+  bool keep_wide = wanted >> FORMAT_FP32 & 1;
   bool in_place = !keep_wide;
   struct tensor wide_view;
   TRY(tensor_read(w->model, wide, w->arena, &wide_view, d));

@@ -17,13 +17,18 @@ static const struct {
     {"metadata", pass_metadata},
 };
 
-const char *rewrite_name(struct rewrite *w, int v, enum format_id f) {
-  const char *base = w->graph->values[v].name;
-  const char *name = arena_printf(w->arena, "%s__%s", base, formats[f].name);
+// `wanted`, or with a number behind it, so that no value and no node of the model is called so.
+static const char *unused_name(struct rewrite *w, const char *wanted) {
+  const char *name = wanted;
   for (int k = 2; map_get(&w->names, 0, name) >= 0; k++)
-    name = arena_printf(w->arena, "%s__%s_%d", base, formats[f].name, k);
+    name = arena_printf(w->arena, "%s_%d", wanted, k);
   map_put(&w->names, 0, name, 1);
   return name;
+}
+
+const char *rewrite_name(struct rewrite *w, int v, enum format_id f) {
+  return unused_name(w,
+                     arena_printf(w->arena, "%s__%s", w->graph->values[v].name, formats[f].name));
 }
 
 void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node) {
@@ -42,7 +47,7 @@ Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char 
   Onnx__NodeProto *node = arena_alloc(w->arena, sizeof *node);
   onnx__node_proto__init(node);
   node->op_type = arena_strdup(w->arena, op);
-  node->name = arena_strdup(w->arena, output);
+  node->name = (char *)unused_name(w, arena_printf(w->arena, "narrowcast/%s", output));
   if (input) {
     node->n_input = 1;
     node->input = arena_array(w->arena, 1, sizeof *node->input);

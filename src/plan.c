@@ -4,6 +4,7 @@
 #include "plan.h"
 
 #include "plan_assign.h"
+#include "plan_engine.h"
 #include "plan_fit.h"
 
 #include <math.h>
@@ -28,6 +29,8 @@ static const struct {
     [REASON_NO_NEIGHBOUR] = {"no_neighbour", "nothing next to it runs narrow"},
     [REASON_BOUNDARY] = {"boundary", "its Casts would cost more than it saves"},
     [REASON_NONFINITE] = {"nonfinite", "a value is NaN in the fp32 model already"},
+    [REASON_QUANTISED] = {"quantised", "is part of a quantised island, which is left alone"},
+    [REASON_ENGINE] = {"engine", "ONNX Runtime crashes on this pattern if it is narrow"},
     [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
 };
 
@@ -61,8 +64,15 @@ static enum format_id wanted_format(const struct graph *g, const struct plan *p,
   return node->format;
 }
 
+// Operators that look at the shape of their input alone take it in whatever format it is stored.
+static bool reads_shape_only(const struct node *node) {
+  return node_is(node->proto, "Shape") || node_is(node->proto, "Size");
+}
+
 enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k) {
   const struct node *node = &g->nodes[n];
+  if (reads_shape_only(node))
+    return FORMAT_COUNT;
   return wanted_format(g, p, n, node->inputs[k],
                        node->schema ? schema_input(node->schema, k) : NULL);
 }
@@ -140,7 +150,7 @@ static void classify(struct planner *pl, int n) {
 // ---- float arithmetic that computes shapes ----
 
 static bool shape_math_node(const struct planner *pl, const struct node *node) {
-  if (node_is(node->proto, "Shape") || node_is(node->proto, "Size"))
+  if (reads_shape_only(node))
     return true;
   bool from_shape = false;
   for (int k = 0; k < node->n_inputs; k++) {
@@ -289,18 +299,43 @@ static bool does_shape_math(const struct planner *pl, const struct node *node) {
   return false;
 }
 
+// Between a DequantizeLinear and a QuantizeLinear engines run integer kernels: a narrow node there
+// would break the pattern that they look for.
+static bool in_quantised_island(const struct graph *g, const struct node *node) {
+  for (int k = 0; k < node->n_inputs; k++) {
+    int v = node->inputs[k];
+    int producer = v >= 0 ? g->values[v].producer : -1;
+    if (producer >= 0 && g->values[v].origin == ORIGIN_NODE && is_fp32(g, v) &&
+        strcmp(g->nodes[producer].proto->op_type, "DequantizeLinear") == 0)
+      return true;
+  }
+  for (int k = 0; k < node->n_outputs; k++)
+    for (int u = 0; node->outputs[k] >= 0 && u < g->values[node->outputs[k]].n_uses; u++) {
+      int reader = g->values[node->outputs[k]].uses[u].node;
+      if (reader >= 0 && strcmp(g->nodes[reader].proto->op_type, "QuantizeLinear") == 0)
+        return true;
+    }
+  return false;
+}
+
 // A reason that needs no number: REASON_NONE if the node's values decide.
 static enum reason structural_reason(const struct planner *pl, int n) {
   const struct node *node = &pl->graph->nodes[n];
   if (pl->graph->scopes[node->scope].polymorphic)
     return REASON_POLYMORPHIC;
-  if (!touches_fp32(pl->graph, node))
-    return REASON_NOT_FLOAT;
+  bool constant = node->n_outputs == 1 && node->outputs[0] >= 0 &&
+                  graph_is_constant(pl->graph, node->outputs[0]);
+  if (constant || !touches_fp32(pl->graph, node))
+    return REASON_NOT_FLOAT;  // a constant is planned as a value, by its readers
   if (does_shape_math(pl, node))
     return REASON_SHAPE_MATH;
   if (!node->schema && node->function < 0)
     return REASON_UNKNOWN_OP;
   enum node_class class = pl->plan->nodes[n].class;
+  if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && in_quantised_island(pl->graph, node))
+    return REASON_QUANTISED;
+  if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && plan_engine_fault(pl->graph, n))
+    return REASON_ENGINE;
   return class == CLASS_NARROW || class == CLASS_FOLLOW ? REASON_NONE : REASON_CLASS;
 }
 
@@ -341,6 +376,8 @@ static enum format_id wanted_by_readers(const struct graph *g, const struct plan
     enum format_id wanted = FORMAT_FP32;
     if (use->node >= 0)
       wanted = plan_input_format(g, p, use->node, use->index);
+    if (wanted == FORMAT_COUNT)
+      continue;
     if (wanted == FORMAT_FP32 || (!constant && agreed != FORMAT_COUNT && wanted != agreed))
       return FORMAT_FP32;
     agreed = wanted < agreed ? wanted : agreed;

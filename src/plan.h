@@ -24,6 +24,8 @@ enum reason {
   REASON_NO_NEIGHBOUR,  // follow, but nothing narrow next to it
   REASON_BOUNDARY,      // would cost more Casts than it saves
   REASON_NONFINITE,     // NaN or infinity in the fp32 run
+  REASON_QUANTISED,     // part of a quantised island
+  REASON_ENGINE,        // an engine in wide use crashes on it narrow
   REASON_POLYMORPHIC,   // inside a function that is called with different types
   REASON_COUNT
 };
@@ -79,7 +81,7 @@ struct plan {
   char samples_sha256[65];
   // How the samples were divided, so that verify can find the held-out ones again.
   struct hold_out hold_out;
-  size_t samples;  // in all, the held-out ones included; 0 without a trace
+  size_t samples;   // in all, the held-out ones included; 0 without a trace
   double headroom;  // factor by which inputs may grow before the first narrow tensor overflows
   int headroom_value;
 };

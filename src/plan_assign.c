@@ -23,12 +23,6 @@ struct assignment {
   bool *queued;
 };
 
-static bool constant_value(const struct graph *g, int v) {
-  const struct value *value = &g->values[v];
-  return value->origin == ORIGIN_INITIALIZER ||
-         (value->origin == ORIGIN_NODE && node_is(g->nodes[value->producer].proto, "Constant"));
-}
-
 static bool fp32_value(const struct graph *g, int v) {
   return v >= 0 && g->values[v].type.kind == TYPE_TENSOR &&
          g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
@@ -36,7 +30,7 @@ static bool fp32_value(const struct graph *g, int v) {
 
 // Nodes of class follow that touch value v and may run in rung r take it, and are queued.
 static void spread_over_value(struct assignment *s, int v, int r, size_t *tail) {
-  if (!fp32_value(s->graph, v) || constant_value(s->graph, v))
+  if (!fp32_value(s->graph, v) || graph_is_constant(s->graph, v))
     return;
   const struct value *value = &s->graph->values[v];
   for (int u = -1; u < value->n_uses; u++) {
@@ -132,7 +126,7 @@ static bool widen_if_cheaper(struct assignment *s, int n) {
 }
 
 static void queue_neighbours(struct assignment *s, int v, size_t *tail) {
-  if (!fp32_value(s->graph, v) || constant_value(s->graph, v))
+  if (!fp32_value(s->graph, v) || graph_is_constant(s->graph, v))
     return;
   const struct value *value = &s->graph->values[v];
   for (int u = -1; u < value->n_uses; u++) {
@@ -176,7 +170,7 @@ static void count_wants(struct assignment *s) {
   const struct graph *g = s->graph;
   for (int v = 0; v < g->n_values; v++) {
     s->wants[v].stored = FORMAT_FP32;
-    s->wants[v].constant = constant_value(g, v);
+    s->wants[v].constant = graph_is_constant(g, v);
     for (int u = 0; u < g->values[v].n_uses; u++)
       if (g->values[v].uses[u].node < 0 &&
           !(s->plan->narrow_outputs && g->values[v].scope == 0))  // else it stays what it was

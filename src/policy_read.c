@@ -487,6 +487,7 @@ static const struct field casts_fields[] = {
 static const struct field boundary_fields[] = {
     NUMBER("cast_cost", cast_cost, 0, 1e6),
     NUMBER("narrow_gain", narrow_gain, 0, 1e6),
+    NUMBER("follow_gain", follow_gain, 0, 1e6),
     REMARK("why"),
     END,
 };

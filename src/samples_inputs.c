@@ -195,8 +195,24 @@ static enum status fail_fit(const struct inputs *in, const struct declared *inpu
                    declared_text(in, input, a), found_text(array, a));
 }
 
+// NumPy has no bfloat16 and no 8-bit floats: such arrays come as unsigned integers.
+static bool holds_codes(int declared, int found) {
+  switch (declared) {
+  case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
+    return found == ONNX__TENSOR_PROTO__DATA_TYPE__UINT16;
+  case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT8E4M3FN:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT8E4M3FNUZ:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT8E5M2:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT8E5M2FNUZ:
+    return found == ONNX__TENSOR_PROTO__DATA_TYPE__UINT8;
+  default: return false;
+  }
+}
+
 static enum status check_type(const struct inputs *in, const struct declared *input,
-                              const struct array *array, struct arena *a, struct diag *d) {
+                              struct array *array, struct arena *a, struct diag *d) {
+  if (holds_codes(input->elem_type, array->elem_type))
+    array->elem_type = input->elem_type;
   if (!input->elem_type || input->elem_type == array->elem_type)
     return STATUS_OK;
   if (array->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
@@ -214,10 +230,13 @@ struct binding {
 };
 
 static enum status check_shape(const struct inputs *in, const struct declared *input,
-                               const struct array *array, struct binding *bindings, struct arena *a,
+                               struct array *array, struct binding *bindings, struct arena *a,
                                struct diag *d) {
   if (!input->shaped)
     return STATUS_OK;
+  // Scalars are often saved with a dim of 1, which the engine takes as well.
+  if (input->rank == 0 && array->rank == 1 && array->dims[0] == 1)
+    array->rank = 0;
   if (input->rank != array->rank)
     return fail_fit(in, input, array, "number of dimensions", a, d);
   for (size_t i = 0; i < input->rank; i++) {
@@ -256,8 +275,8 @@ static enum status fail_name(const char *name, const char *kind, const char *con
   return diag_fail(d, STATUS_DATA, "the model has no %s of this name", kind);
 }
 
-enum status inputs_check(const struct inputs *in, struct array *arrays, size_t n,
-                         struct arena *a, struct diag *d) {
+enum status inputs_check(const struct inputs *in, struct array *arrays, size_t n, struct arena *a,
+                         struct diag *d) {
   bool *given = arena_array(a, (size_t)in->count, sizeof *given);
   struct binding *bindings = arena_array(a, in->n_params, sizeof *bindings);
   for (size_t i = 0; i < n; i++) {

@@ -79,7 +79,8 @@ enum status inputs_parts(const struct inputs *in, const struct array *arrays, si
 // Whether the array is cut when its batch is split in `parts`.
 bool inputs_splits(const struct inputs *in, const struct array *array, size_t parts);
 
-// All that samples_read promises to check. One element given for a scalar becomes a scalar.
+// All that samples_read promises to check. Gives arrays the declared type and rank where they are
+// only written differently (see samples.h).
 enum status inputs_check(const struct inputs *in, struct array *arrays, size_t n, struct arena *a,
                          struct diag *d);
 
@@ -101,6 +102,7 @@ struct range {
   int64_t low, high;
   bool found;    // the graph says so
   bool reshape;  // the target of a Reshape: zeros and a -1
+  bool axes;     // 0, 1, 2 ...
 };
 
 // Valid values of the required inputs, by what the graph does with them.

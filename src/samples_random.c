@@ -15,7 +15,7 @@
 
 static const uint64_t max_bytes = (uint64_t)2 << 30;
 
-enum fill { FILL_NORMAL, FILL_INTEGER, FILL_BOOL, FILL_RESHAPE };
+enum fill { FILL_NORMAL, FILL_INTEGER, FILL_RESHAPE, FILL_AXES };
 
 struct recipe {
   const struct declared *input;
@@ -95,6 +95,7 @@ static void cook(const struct recipe *r, uint64_t state, void *out) {
       continue;
     }
     int64_t value = r->fill == FILL_RESHAPE ? reshape_value(i, r->count)
+                    : r->fill == FILL_AXES  ? (int64_t)i
                                             : next_integer(&state, r->low, r->high);
     if (floats)
       put_float(type, out, i, (double)value);
@@ -153,15 +154,17 @@ static enum status choose_fill(struct recipe *r, const struct range *range, stru
   int64_t low = INT64_MIN, high = INT64_MAX;
   r->high = 1;
   if (type == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL) {
-    r->fill = FILL_BOOL;
+    r->fill = FILL_INTEGER;
     return STATUS_OK;
   }
   if (!type_limits(type, &low, &high) && (!format || format->stored_bits < 8)) {
     diag_hint(d, "Give samples with --data.");
     return diag_fail(d, STATUS_DATA, "values of type %s cannot be made up", tensor_type_name(type));
   }
-  r->fill = range->reshape ? FILL_RESHAPE : FILL_INTEGER;
-  if (range->found) {
+  r->fill = FILL_INTEGER;
+  if (range->reshape || range->axes) {
+    r->fill = range->reshape ? FILL_RESHAPE : FILL_AXES;
+  } else if (range->found) {
     r->low = clamp(range->low, low, high);
     r->high = clamp(range->high, low, high);
   } else if (is_mask(r->input->name)) {

@@ -15,7 +15,9 @@ enum effect {
   DEPTH,       // less than the constant in input `argument`
   EXACTLY,     // argument: an axis, a size, a count that is valid nearly everywhere
   RESHAPE,     // a target shape
+  AXES,        // axes, each once
   EQUAL,       // compared with the other input
+  DIVISOR,     // must not be zero, if it is an integer: the engine may crash
 };
 
 static const char contrib[] = "com.microsoft";
@@ -65,26 +67,26 @@ static const struct rule {
     {"", "Range", 2, EXACTLY, 1},
     {"", "Slice", 1, EXACTLY, 0},
     {"", "Slice", 2, EXACTLY, 1},
-    {"", "Slice", 3, EXACTLY, 0},
+    {"", "Slice", 3, AXES, 0},
     {"", "Slice", 4, EXACTLY, 1},
-    {"", "Squeeze", 1, EXACTLY, 0},
-    {"", "Unsqueeze", 1, EXACTLY, 0},
+    {"", "Squeeze", 1, AXES, 0},
+    {"", "Unsqueeze", 1, AXES, 0},
     {"", "CumSum", 1, EXACTLY, 0},
     {"", "Pad", 1, EXACTLY, 0},
-    {"", "Pad", 3, EXACTLY, 0},
+    {"", "Pad", 3, AXES, 0},
     {"", "Resize", 2, EXACTLY, 1},
     {"", "Resize", 3, EXACTLY, 1},
     {"", "Upsample", 1, EXACTLY, 1},
-    {"", "ReduceSum", 1, EXACTLY, 0},
-    {"", "ReduceMean", 1, EXACTLY, 0},
-    {"", "ReduceMax", 1, EXACTLY, 0},
-    {"", "ReduceMin", 1, EXACTLY, 0},
-    {"", "ReduceProd", 1, EXACTLY, 0},
-    {"", "ReduceL1", 1, EXACTLY, 0},
-    {"", "ReduceL2", 1, EXACTLY, 0},
-    {"", "ReduceLogSum", 1, EXACTLY, 0},
-    {"", "ReduceLogSumExp", 1, EXACTLY, 0},
-    {"", "ReduceSumSquare", 1, EXACTLY, 0},
+    {"", "ReduceSum", 1, AXES, 0},
+    {"", "ReduceMean", 1, AXES, 0},
+    {"", "ReduceMax", 1, AXES, 0},
+    {"", "ReduceMin", 1, AXES, 0},
+    {"", "ReduceProd", 1, AXES, 0},
+    {"", "ReduceL1", 1, AXES, 0},
+    {"", "ReduceL2", 1, AXES, 0},
+    {"", "ReduceLogSum", 1, AXES, 0},
+    {"", "ReduceLogSumExp", 1, AXES, 0},
+    {"", "ReduceSumSquare", 1, AXES, 0},
     {"", "Loop", 0, EXACTLY, 2},
     {"", "LSTM", 4, EXACTLY, 1},
     {"", "GRU", 4, EXACTLY, 1},
@@ -92,6 +94,14 @@ static const struct rule {
     {"", "ReverseSequence", 1, EXACTLY, 1},
     {"", "SequenceAt", 1, EXACTLY, 0},
     {"", "NonMaxSuppression", 2, EXACTLY, 8},
+    {"", "NonMaxSuppression", 3, EXACTLY, 0},
+    {"", "NonMaxSuppression", 4, EXACTLY, 0},
+    {"", "Dropout", 1, EXACTLY, 0},
+    {"", "RoiAlign", 2, TABLE, 0},
+    {"", "Div", 1, DIVISOR, 0},
+    {"", "Mod", 1, DIVISOR, 0},
+    {"", "STFT", 1, EXACTLY, 4},
+    {"", "STFT", 3, EXACTLY, 8},
     {"", "DFT", 1, EXACTLY, 8},
     {"", "Trilu", 1, EXACTLY, 0},
     {"ai.onnx.ml", "ArrayFeatureExtractor", 1, INDEX_LAST, 0},
@@ -118,7 +128,9 @@ struct walk {
 
 static void narrow(struct range *r, int64_t low, int64_t high) {
   if (!r->found) {
-    *r = (struct range){low, high, true, false};
+    r->low = low;
+    r->high = high;
+    r->found = true;
     return;
   }
   r->low = low > r->low ? low : r->low;
@@ -249,6 +261,11 @@ static void apply(struct walk *w, const struct node *n, const struct rule *rule)
     return;
   case EXACTLY: narrow(w->range, rule->argument, rule->argument); return;
   case RESHAPE: w->range->reshape = true; return;
+  case AXES: w->range->axes = true; return;
+  case DIVISOR:
+    if (!tensor_is_float(w->input->elem_type))
+      narrow(w->range, 1, 1);
+    return;
   case EQUAL:
     if (is_scalar(w->input) && !tensor_is_float(w->input->elem_type) &&
         rule->argument < n->n_inputs && known_integer(w, n->inputs[rule->argument], &number) &&

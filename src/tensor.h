@@ -32,10 +32,11 @@ bool tensor_is_float(int elem_type);
 // if a dim is negative, a product overflows or the type is unknown. Looks at no data.
 bool tensor_extent(const Onnx__TensorProto *t, uint64_t *count, uint64_t *bytes);
 
-// Reads t. Raw and external data, and typed fields whose entries are elements, are referred to;
-// other typed fields are copied to the arena. Checks that dims are not negative, that their product
-// does not overflow and that the data has just that size. Data in two fields (raw_data and a typed
-// one, say): STATUS_MODEL, naming the tensor (readers disagree about which one counts).
+// Reads t; m may be NULL if its data is not external. Raw and external data, and typed fields whose
+// entries are elements, are referred to; other typed fields are copied to the arena. Checks that
+// dims are not negative, that their product does not overflow and that the data has just that size.
+// Data in two fields (raw_data and a typed one, say): STATUS_MODEL, naming the tensor (readers
+// disagree about which one counts).
 enum status tensor_read(struct model *m, const Onnx__TensorProto *t, struct arena *a,
                         struct tensor *out, struct diag *d);
 

@@ -37,8 +37,8 @@ struct function {
   struct call *calls;
   int n_calls;
   size_t capacity_calls;
-  struct type *merged;  // of its values over all calls, from the second one on
-  bool polymorphic;
+  struct type *merged;           // of its values over all calls, from the second one on
+  bool polymorphic, overflowed;  // overflowed: had more signatures than are followed
 };
 
 struct inference {
@@ -314,10 +314,10 @@ static struct call *find_call(struct inference *in, struct function *f, const st
     if (same_signature(f, n_inputs, &f->calls[i], wanted))
       return &f->calls[i];
   if (f->n_calls == SIGNATURES_MAX) {
-    if (!f->polymorphic)
+    if (!f->overflowed)
       diag_warn(in->d, "%s is called with more than %d combinations of types",
                 in->g->scopes[f->scope].path, SIGNATURES_MAX);
-    f->polymorphic = true;
+    f->polymorphic = f->overflowed = true;
     return NULL;
   }
   f->calls = arena_grow(a, f->calls, &f->capacity_calls, (size_t)f->n_calls + 1, sizeof *f->calls);

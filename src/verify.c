@@ -8,9 +8,12 @@
 #include "tensor.h"
 #include "verify_twin.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 struct verification {
   struct verdict *verdict;
@@ -311,6 +314,52 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
   return STATUS_OK;
 }
 
+// Loads the model in a child process, since engines have crashed on valid models: what goes wrong
+// there comes back as a message ("" if nothing does).
+static enum status load_in_child(struct engine *engine, const struct packed_model *packed,
+                                 enum optimisation level, char *message, size_t size,
+                                 struct diag *d) {
+  int ends[2];
+  if (pipe(ends) != 0)
+    return diag_fail(d, STATUS_IO, "cannot make a pipe: %s", strerror(errno));
+  pid_t child = fork();
+  if (child < 0) {
+    close(ends[0]);
+    close(ends[1]);
+    return diag_fail(d, STATUS_IO, "cannot start a process: %s", strerror(errno));
+  }
+  if (child == 0) {
+    struct session_options options = {
+        .optimisation = level,
+        .threads = 1,
+        .initializers = packed->initializers,
+        .n_initializers = packed->n_initializers,
+    };
+    struct session *session;
+    struct diag attempt = {0};
+    enum status status =
+        session_open(&session, engine, packed->bytes, packed->size, &options, &attempt);
+    ssize_t written =
+        status == STATUS_OK ? 0 : write(ends[1], attempt.message, strlen(attempt.message));
+    _exit(status == STATUS_OK && written == 0 ? 0 : 1);
+  }
+  close(ends[1]);
+  size_t length = 0;
+  ssize_t got;
+  while (length + 1 < size && (got = read(ends[0], message + length, size - 1 - length)) > 0)
+    length += (size_t)got;
+  message[length] = '\0';
+  close(ends[0]);
+  int state;
+  while (waitpid(child, &state, 0) < 0 && errno == EINTR)
+    ;
+  if (WIFSIGNALED(state))
+    snprintf(message, size, "the engine crashed (signal %d)", WTERMSIG(state));
+  else if (WEXITSTATUS(state) != 0 && length == 0)
+    snprintf(message, size, "the engine failed without a message");
+  return STATUS_OK;
+}
+
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
                          struct arena *a, struct diag *d) {
   v->has_kernels = true;
@@ -322,21 +371,9 @@ enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine
   TRY(clone_pack(&packed, &copy, a, d));
   v->loads_everywhere = true;
   for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
-    struct session_options options = {
-        .optimisation = (enum optimisation)level,
-        .threads = 1,
-        .initializers = packed.initializers,
-        .n_initializers = packed.n_initializers,
-    };
-    struct session *session;
-    struct diag attempt = {0};
-    if (session_open(&session, engine, packed.bytes, packed.size, &options, &attempt) ==
-        STATUS_OK) {
-      session_close(session);
-      continue;
-    }
-    v->loads_everywhere = false;
-    snprintf(v->loads[level], sizeof v->loads[level], "%.150s", attempt.message);
+    TRY(load_in_child(engine, &packed, (enum optimisation)level, v->loads[level],
+                      sizeof v->loads[level], d));
+    v->loads_everywhere = v->loads_everywhere && v->loads[level][0] == '\0';
   }
   return STATUS_OK;
 }

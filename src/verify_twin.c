@@ -50,7 +50,6 @@ static void rename_scope(struct graph *g, int s, struct arena *a) {
           renamed(a, graph->sparse_initializer[i]->values->name);
   for (size_t i = 0; i < graph->n_node; i++) {
     Onnx__NodeProto *node = graph->node[i];
-    node->name = renamed(a, node->name);
     for (size_t k = 0; k < node->n_input; k++)
       node->input[k] = renamed(a, node->input[k]);
     for (size_t k = 0; k < node->n_output; k++)
@@ -111,6 +110,12 @@ static Onnx__NodeProto *new_node(struct join *j, const char *op, const char *dom
 static void append_sorted(struct join *j, const struct graph *g) {
   for (int i = 0; i < g->scopes[0].n_nodes; i++)
     j->nodes[j->n_nodes++] = g->nodes[g->scopes[0].order[i]].proto;
+}
+
+// Engines refuse two nodes of one name; nothing here needs the names.
+static void drop_node_names(struct graph *g, struct arena *a) {
+  for (int n = 0; n < g->n_nodes; n++)
+    g->nodes[n].proto->name = arena_strdup(a, "");
 }
 
 static void drop_initializer(Onnx__GraphProto *graph, const char *name) {
@@ -272,6 +277,8 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
   for (int s = 0; s < j.b.graph.n_scopes; s++)
     rename_scope(&j.b.graph, s, a);
   rename_functions(&j.b, a);
+  drop_node_names(&j.a.graph, a);
+  drop_node_names(&j.b.graph, a);
   append_sorted(&j, &j.a.graph);
   join_inputs(&j);
   append_sorted(&j, &j.b.graph);

@@ -19,7 +19,7 @@ enum {
   VARINT_BYTES = 10,  // of 64 bits
   GROUPS = 64,        // nested groups, at most
   DEPTH_MAX = 1000,   // what protobuf-c's own recursion certainly has stack for
-  REPEATS_MAX = 16,   // see repeats_bounded
+  REPEATS_MAX = 100,  // single messages that are there again, in all
   FIELD_NUMBER_MAX = WIRE_ODD_FIELD,
 };
 

@@ -9,16 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Appends to a list that only this function fills: it doubles at powers of two.
 static void *append(struct build *b, void *list, size_t *count, void *item) {
-  void **larger = arena_array(b->arena, *count + 1, sizeof *larger);
-  if (*count)
-    memcpy(larger, list, *count * sizeof *larger);
-  larger[(*count)++] = item;
-  return larger;
-}
-
-// As append, but for lists that grow long (nodes): doubles.
-static void *append_long(struct build *b, void *list, size_t *count, void *item) {
   void **place = list;
   if ((*count & (*count - 1)) == 0) {
     place = arena_array(b->arena, *count ? *count * 2 : 1, sizeof *place);
@@ -248,9 +240,9 @@ Onnx__NodeProto *build_node(struct build *b, const char *op, const char *inputs,
   n->output = split_names(b, outputs, &n->n_output);
   Onnx__FunctionProto *f = b->functions[b->depth];
   if (f)
-    f->node = append_long(b, f->node, &f->n_node, n);
+    f->node = append(b, f->node, &f->n_node, n);
   else
-    graph(b)->node = append_long(b, graph(b)->node, &graph(b)->n_node, n);
+    graph(b)->node = append(b, graph(b)->node, &graph(b)->n_node, n);
   return n;
 }
 
@@ -293,7 +285,8 @@ Onnx__AttributeProto *build_ints(struct build *b, Onnx__NodeProto *n, const char
   Onnx__AttributeProto *a = attribute(b, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
   a->n_ints = count;
   a->ints = arena_array(b->arena, count, sizeof *a->ints);
-  memcpy(a->ints, x, count * sizeof *x);
+  if (count)
+    memcpy(a->ints, x, count * sizeof *x);
   return a;
 }
 
@@ -302,7 +295,8 @@ Onnx__AttributeProto *build_float_list(struct build *b, Onnx__NodeProto *n, cons
   Onnx__AttributeProto *a = attribute(b, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
   a->n_floats = count;
   a->floats = arena_array(b->arena, count, sizeof *a->floats);
-  memcpy(a->floats, x, count * sizeof *x);
+  if (count)
+    memcpy(a->floats, x, count * sizeof *x);
   return a;
 }
 
