@@ -17,10 +17,7 @@ enum status command_convert(struct run *r) {
   TRY(run_open_engine(r));
   TRY(run_open_samples(r, &r->policy.hold_out));
   TRY(run_trace(r));
-  TRY(run_plan(r));
-  TRY(run_rewrite(r));
-  if (!plan_is_identity(&r->plan))
-    TRY(run_verify(r));
+  TRY(run_until_claims_hold(r));
   TRY(save_what_was_asked(r));
 
   bool holds = !r->has_verdict ||

@@ -10,6 +10,10 @@
 //                              counts); float
 //
 // Kernels use ONNX Runtime's own thread pool and give the same result for any number of threads.
+// Nodes that nobody reads, such as Observe and Compare, belong at the end of their graph, that of
+// the value which is ready first last, and every output of the graph should have one: the engine
+// works backwards from such nodes, last one first, so each then runs right behind the value's
+// producer. In another order it runs the whole model first and keeps every tensor until then.
 #ifndef ENGINE_H
 #define ENGINE_H
 

@@ -103,7 +103,8 @@ static Onnx__TensorProto *constant_tensor(struct arena *a, const Onnx__NodeProto
   return NULL;
 }
 
-// Before IR 4 every initializer had to be listed as a graph input as well, and none can be overridden.
+// Before IR 4 every initializer had to be listed as a graph input as well, and none can be
+// overridden.
 static bool listed_initializer(const struct graph *g, const struct value *v) {
   return v->origin == ORIGIN_INPUT && v->initializer && g->model->proto->ir_version < 4;
 }

@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-static void retype(Onnx__ValueInfoProto *info, enum format_id f) {
+static void retype(Onnx__ValueInfoProto *info, int elem_type) {
   if (info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
     info->type->tensor_type->has_elem_type = 1;
-    info->type->tensor_type->elem_type = formats[f].onnx_type;
+    info->type->tensor_type->elem_type = elem_type;
   }
 }
 
@@ -32,7 +32,18 @@ static void retype_list(const struct rewrite *w, int s, Onnx__ValueInfoProto **l
   for (size_t i = 0; i < count; i++) {
     int v = narrow_value(w, s, list[i]);
     if (v >= 0)
-      retype(list[i], w->plan->values[v].format);
+      retype(list[i], formats[w->plan->values[v].format].onnx_type);
+  }
+}
+
+// value_info that contradicts what the operators say was wrong before: it says the inferred type
+// now.
+static void correct_stale(const struct rewrite *w, int s, Onnx__GraphProto *graph) {
+  for (size_t i = 0; i < graph->n_value_info; i++) {
+    Onnx__ValueInfoProto *info = graph->value_info[i];
+    int v = info->name ? map_get(&w->graph->names, s, info->name) : -1;
+    if (v >= 0 && w->graph->values[v].type.kind == TYPE_TENSOR)
+      retype(info, w->graph->values[v].type.elem_type);
   }
 }
 
@@ -68,6 +79,7 @@ enum status pass_interface(struct rewrite *w, struct diag *d) {
       retype_list(w, s, scope->function->value_info, scope->function->n_value_info);
       continue;
     }
+    correct_stale(w, s, scope->graph);
     retype_list(w, s, scope->graph->value_info, scope->graph->n_value_info);
     if (s == 0 && w->plan->narrow_inputs)
       retype_list(w, s, scope->graph->input, scope->graph->n_input);

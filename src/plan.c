@@ -29,6 +29,7 @@ static const struct {
     [REASON_NO_NEIGHBOUR] = {"no_neighbour", "nothing next to it runs narrow"},
     [REASON_BOUNDARY] = {"boundary", "its Casts would cost more than it saves"},
     [REASON_NONFINITE] = {"nonfinite", "a value is NaN in the fp32 model already"},
+    [REASON_PROMOTED] = {"promoted", "was promoted, since a claim did not hold with it narrow"},
     [REASON_QUANTISED] = {"quantised", "is part of a quantised island, which is left alone"},
     [REASON_ENGINE] = {"engine", "ONNX Runtime crashes on this pattern if it is narrow"},
     [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
@@ -339,6 +340,19 @@ static enum reason structural_reason(const struct planner *pl, int n) {
   return class == CLASS_NARROW || class == CLASS_FOLLOW ? REASON_NONE : REASON_CLASS;
 }
 
+// The first opset at which both the operator and Cast take the format; 0 if no known one does.
+static int opset_allowing(const struct graph *g, int n, enum format_id f) {
+  const struct schema *here = g->nodes[n].schema;
+  int elem_type = formats[f].onnx_type;
+  const struct schema *op =
+      schema_first_allowing(g->schemas, here->domain, here->op, here->since, elem_type);
+  const struct schema *cast = schema_first_allowing(g->schemas, "", "Cast", 1, elem_type);
+  if (!op || !cast)
+    return 0;
+  bool in_ai_onnx = here->domain[0] == '\0';
+  return in_ai_onnx && cast->since > op->since ? cast->since : op->since;
+}
+
 static enum status find_allowed(struct planner *pl, int n, struct diag *d) {
   struct node_plan *out = &pl->plan->nodes[n];
   int last = pl->policy->n_ladder - 1;
@@ -356,6 +370,8 @@ static enum status find_allowed(struct planner *pl, int n, struct diag *d) {
       pl->allowed[n] |= (uint8_t)(1u << r);
     } else if (out->reason == REASON_NONE) {
       out->reason = why;
+      if (why == REASON_SCHEMA)
+        out->opset_needed = opset_allowing(pl->graph, n, pl->policy->ladder[r]);
       out->reason_value = culprit;
       out->reason_format = pl->policy->ladder[r];
     }
@@ -459,12 +475,14 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
 }
 
 enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
-                      const struct policy *policy, struct arena *a, struct diag *d) {
+                      const struct policy *policy, const struct promotions *promotions,
+                      struct arena *a, struct diag *d) {
   *p = (struct plan){
       .values = arena_array(a, (size_t)g->n_values, sizeof *p->values),
       .nodes = arena_array(a, (size_t)g->n_nodes, sizeof *p->nodes),
       .n_values = g->n_values,
       .n_nodes = g->n_nodes,
+      .promotions = promotions,
   };
   struct planner pl = {
       .plan = p,
@@ -475,7 +493,7 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
       .allowed = arena_array(a, (size_t)g->n_nodes, sizeof *pl.allowed),
   };
   record_provenance(p, g, t, policy, a);
-  fits_init(&pl.fits, g, t, policy, a);
+  fits_init(&pl.fits, g, t, policy, promotions, a);
   find_shape_math(&pl);
   for (int n = 0; n < g->n_nodes; n++) {
     classify(&pl, n);

@@ -24,6 +24,7 @@ enum reason {
   REASON_NO_NEIGHBOUR,  // follow, but nothing narrow next to it
   REASON_BOUNDARY,      // would cost more Casts than it saves
   REASON_NONFINITE,     // NaN or infinity in the fp32 run
+  REASON_PROMOTED,      // promoted to meet a claim
   REASON_QUANTISED,     // part of a quantised island
   REASON_ENGINE,        // an engine in wide use crashes on it narrow
   REASON_POLYMORPHIC,   // inside a function that is called with different types
@@ -53,9 +54,26 @@ struct node_plan {
   enum reason reason;            // why not the most wanted format; REASON_NONE if it is
   int reason_value;              // the value that decided (overflow, constant ...), or -1
   enum format_id reason_format;  // the format that it failed
+  // REASON_SCHEMA: the opset of the operator's domain that would allow it, or 0 if none does.
+  int opset_needed;
   // Type variables of the schema that stay fp32 though the node is narrow (bit k: variable k), e.g.
   // the variance of a BatchNormalization.
   uint64_t wide_vars;
+};
+
+// Tensors that verify showed to break a claim, and that may not take the most wanted rungs any
+// more.
+struct promotion {
+  int round;  // from 1
+  int value;
+  enum format_id from, to;
+  double error;  // relative L2 that the value's own node introduced; inf if it became non-finite
+};
+struct promotions {
+  uint8_t *rung;  // by value: the first rung that it may take; NULL: none is promoted
+  bool *handled;  // by value: its error was the reason for a promotion already
+  struct promotion *log;
+  size_t count, capacity;
 };
 
 struct plan {
@@ -81,15 +99,17 @@ struct plan {
   char samples_sha256[65];
   // How the samples were divided, so that verify can find the held-out ones again.
   struct hold_out hold_out;
-  size_t samples;   // in all, the held-out ones included; 0 without a trace
+  size_t samples;                       // in all, the held-out ones included; 0 without a trace
+  const struct promotions *promotions;  // NULL: none
   double headroom;  // factor by which inputs may grow before the first narrow tensor overflows
   int headroom_value;
 };
 
 // Decides. `t` may be NULL (no trace: only constants are known; everything else is "not seen" and
-// stays wide). Deterministic.
+// stays wide). `promotions` may be NULL; it is referred to by the plan. Deterministic.
 enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
-                      const struct policy *policy, struct arena *a, struct diag *d);
+                      const struct policy *policy, const struct promotions *promotions,
+                      struct arena *a, struct diag *d);
 
 // True if nothing is narrow: rewrite then copies the model.
 bool plan_is_identity(const struct plan *p);

@@ -10,12 +10,13 @@
 #include <stdlib.h>
 
 void fits_init(struct fits *f, struct graph *g, const struct trace *t, const struct policy *policy,
-               struct arena *a) {
+               const struct promotions *promotions, struct arena *a) {
   size_t values = (size_t)g->n_values;
   *f = (struct fits){
       .graph = g,
       .trace = t,
       .policy = policy,
+      .promotions = promotions,
       .arena = a,
       .known = arena_array(a, values, sizeof *f->known),
       .tested = arena_array(a, values * (size_t)policy->n_ladder, sizeof *f->tested),
@@ -147,6 +148,8 @@ enum status fits_test(struct fits *f, int v, int r, const struct fit **result, s
     TRY(constants_test(f, v, format, constant, fit, d));
   else
     *fit = range_test(f, v, format);
+  if (f->promotions && f->promotions->rung && r < f->promotions->rung[v])
+    fit->reason = REASON_PROMOTED;
   if (format == FORMAT_FP32)
     fit->reason = REASON_NONE;
   return STATUS_OK;

@@ -9,13 +9,14 @@ struct fits {
   struct graph *graph;
   const struct trace *trace;  // NULL: none
   const struct policy *policy;
+  const struct promotions *promotions;  // NULL: none
   struct arena *arena;
   struct fit **known;  // per value: n_ladder results, or NULL while none was asked for
   bool *tested;        // [value * n_ladder + rung]
 };
 
 void fits_init(struct fits *f, struct graph *g, const struct trace *t, const struct policy *policy,
-               struct arena *a);
+               const struct promotions *promotions, struct arena *a);
 
 // Test of value v (an fp32 tensor) against rung r of the policy's ladder, computed once. The last
 // rung, fp32, always passes. Errors: STATUS_MODEL if a constant cannot be read.

@@ -60,6 +60,21 @@ static void write_claims(struct json_writer *w, const struct plan *p) {
   json_end_array(w);
 }
 
+static void write_promotions(struct json_writer *w, const struct plan *p, const struct graph *g) {
+  json_array(w, "promotions");
+  for (size_t i = 0; p->promotions && i < p->promotions->count; i++) {
+    const struct promotion *entry = &p->promotions->log[i];
+    json_object(w, NULL);
+    json_integer(w, "round", entry->round);
+    json_string(w, "value", graph_value_label(g, entry->value));
+    json_string(w, "from", formats[entry->from].name);
+    json_string(w, "to", formats[entry->to].name);
+    json_number(w, "error", entry->error);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void write_node(struct json_writer *w, const struct plan *p, const struct graph *g, int n,
                        int index) {
   const struct node_plan *node = &p->nodes[n];
@@ -75,6 +90,8 @@ static void write_node(struct json_writer *w, const struct plan *p, const struct
   if (node->reason != REASON_NONE) {
     json_string(w, "reason", reason_name(node->reason));
     json_string(w, "tried", formats[node->reason_format].name);
+    if (node->reason == REASON_SCHEMA)
+      json_integer(w, "allowed_from_opset", node->opset_needed);
     if (node->reason_value >= 0)
       json_string(w, "because_of", graph_value_label(g, node->reason_value));
   }
@@ -138,6 +155,7 @@ enum status plan_write(const struct plan *p, const struct graph *g, const char *
   json_number(&w, "factor", p->headroom);
   json_string(&w, "value", p->headroom_value >= 0 ? graph_value_label(g, p->headroom_value) : "");
   json_end_object(&w);
+  write_promotions(&w, p, g);
   write_nodes(&w, p, g);
   write_values(&w, p, g);
   json_end_object(&w);

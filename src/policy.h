@@ -80,6 +80,7 @@ struct policy {
   // saves by running in a narrow format. File: "boundary": {"cast_cost", "narrow_gain",
   // "follow_gain"}.
   double cast_cost, narrow_gain, follow_gain;
+  int promotion_rounds;  // how often to promote, plan and verify again when a claim does not hold
   struct rule *rules;
   int n_rules;
   struct claim *claims;

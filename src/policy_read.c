@@ -491,6 +491,11 @@ static const struct field boundary_fields[] = {
     REMARK("why"),
     END,
 };
+static const struct field promotion_fields[] = {
+    INTEGER("rounds", promotion_rounds, 0, 20),
+    REMARK("why"),
+    END,
+};
 static const struct field policy_fields[] = {
     REMARK("$schema"),
     STRING(struct policy, "name", name),
@@ -503,6 +508,7 @@ static const struct field policy_fields[] = {
     SECTION("graph", graph_fields),
     SECTION("casts", casts_fields),
     SECTION("boundary", boundary_fields),
+    SECTION("promotion", promotion_fields),
     SPECIAL("rules", read_rules),
     SPECIAL("claims", read_claims),
     END,

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "clone.h"
+#include "promote.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,6 +20,7 @@ void run_close(struct run *r) {
   samples_close(r->samples);
   engine_close(r->engine);
   model_close(&r->model);
+  arena_free(&r->round);
   arena_free(&r->arena);
 }
 
@@ -104,8 +106,8 @@ enum status run_trace(struct run *r) {
 }
 
 enum status run_plan(struct run *r) {
-  TRY(plan_make(&r->plan, &r->graph, r->has_trace ? &r->trace : NULL, &r->policy, &r->arena,
-                r->diag));
+  TRY(plan_make(&r->plan, &r->graph, r->has_trace ? &r->trace : NULL, &r->policy, &r->promotions,
+                &r->arena, r->diag));
   r->plan.samples = r->samples ? samples_count(r->samples) : 0;
   return STATUS_OK;
 }
@@ -115,13 +117,14 @@ enum status run_read_plan(struct run *r) {
 }
 
 enum status run_rewrite(struct run *r) {
-  r->emitted = clone_model(&r->model, &r->arena);
+  arena_free(&r->round);
+  r->emitted = clone_model(&r->model, &r->round);
   if (!plan_is_identity(&r->plan)) {
     struct graph changed;
-    TRY(graph_build(&changed, &r->emitted, &r->schemas, &r->arena, r->diag));
-    TRY(rewrite_model(&r->emitted, &changed, &r->plan, &r->rewrite, &r->arena, r->diag));
+    TRY(graph_build(&changed, &r->emitted, &r->schemas, &r->round, r->diag));
+    TRY(rewrite_model(&r->emitted, &changed, &r->plan, &r->rewrite, &r->round, r->diag));
   }
-  return graph_build(&r->emitted_graph, &r->emitted, &r->schemas, &r->arena, r->diag);
+  return graph_build(&r->emitted_graph, &r->emitted, &r->schemas, &r->round, r->diag);
 }
 
 enum status run_verify(struct run *r) {
@@ -135,7 +138,21 @@ enum status run_verify(struct run *r) {
   TRY(verify_run(&r->verdict, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples,
                  &options, &r->arena, r->diag));
   r->has_verdict = true;
-  return verify_loads(&r->verdict, &r->emitted_graph, r->engine, &r->arena, r->diag);
+  return verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->diag);
+}
+
+enum status run_until_claims_hold(struct run *r) {
+  for (int round = 1;; round++) {
+    TRY(run_plan(r));
+    TRY(run_rewrite(r));
+    r->has_verdict = false;
+    if (plan_is_identity(&r->plan))
+      return STATUS_OK;
+    TRY(run_verify(r));
+    if (r->verdict.holds || round > r->policy.promotion_rounds ||
+        !promote_choose(&r->promotions, &r->graph, &r->plan, &r->verdict, round, &r->arena))
+      return STATUS_OK;
+  }
 }
 
 // The written file must say what the model in memory says: same nodes, same element types.

@@ -46,7 +46,9 @@ struct run {
   bool held_out_apart;
   struct trace trace;
   bool has_trace;
+  struct promotions promotions;
   struct plan plan;
+  struct arena round;  // of the emitted model: given back when it is made again
   struct model emitted;
   struct graph emitted_graph;
   struct rewrite_report rewrite;
@@ -64,9 +66,12 @@ enum status run_open_engine(struct run *r);
 enum status run_open_samples(struct run *r, const struct hold_out *rule);
 enum status run_trace(struct run *r);  // or reads --trace
 enum status run_plan(struct run *r);
-enum status run_read_plan(struct run *r);               // --plan
-enum status run_rewrite(struct run *r);                 // a changed copy of the model, in memory
-enum status run_verify(struct run *r);                  // and whether the engine loads it
+enum status run_read_plan(struct run *r);  // --plan
+enum status run_rewrite(struct run *r);    // a changed copy of the model, in memory
+enum status run_verify(struct run *r);     // and whether the engine loads it
+// Plans, rewrites and verifies; if a claim does not hold, promotes and does it again, as often as
+// the policy says.
+enum status run_until_claims_hold(struct run *r);
 enum status run_save(struct run *r, const char *path);  // and reads it back
 
 // "model.fp16.onnx" beside "model.onnx".

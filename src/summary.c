@@ -62,15 +62,28 @@ static void print_calibration(const struct run *r, FILE *out) {
   fprintf(out, "\n");
 }
 
+// The opset at which all nodes could go that only the schema keeps wide; 0 if some never could.
+static int opset_wanted(const struct plan *p) {
+  int wanted = 0;
+  for (int n = 0; n < p->n_nodes; n++)
+    if (p->nodes[n].reason == REASON_SCHEMA && p->nodes[n].opset_needed > wanted)
+      wanted = p->nodes[n].opset_needed;
+  return wanted;
+}
+
 static void print_formats(const struct plan *p, const struct counts *c, FILE *out) {
   fprintf(out, "plan         %d of %d float nodes narrow", c->narrow_nodes, c->float_nodes);
   for (int i = 0; i < p->n_ladder; i++)
     fprintf(out, "%s %d %s", i ? "," : ":", c->by_format[p->ladder[i]], formats[p->ladder[i]].name);
   fprintf(out, "\n");
-  for (int k = 0; k < REASON_COUNT; k++)
-    if (c->by_reason[k])
-      fprintf(out, "             %5d stay fp32: %s\n", c->by_reason[k],
-              reason_text((enum reason)k));
+  for (int k = 0; k < REASON_COUNT; k++) {
+    if (!c->by_reason[k])
+      continue;
+    fprintf(out, "             %5d stay fp32: %s", c->by_reason[k], reason_text((enum reason)k));
+    if (k == REASON_SCHEMA && opset_wanted(p) > 0)
+      fprintf(out, " (opset %d would do)", opset_wanted(p));
+    fprintf(out, "\n");
+  }
 }
 
 static void print_plan(const struct run *r, FILE *out) {
@@ -82,6 +95,9 @@ static void print_plan(const struct run *r, FILE *out) {
   fprintf(out, "\n");
   print_calibration(r, out);
   print_formats(p, &c, out);
+  if (p->promotions && p->promotions->count)
+    fprintf(out, "promoted     %zu tensors in %d rounds, to meet the claims\n",
+            p->promotions->count, p->promotions->log[p->promotions->count - 1].round);
   if (p->headroom_value >= 0)
     fprintf(out, "headroom     inputs may grow about %.3g times before %s leaves %s\n", p->headroom,
             graph_value_label(&r->graph, p->headroom_value),

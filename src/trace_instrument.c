@@ -200,41 +200,41 @@ static Onnx__NodeProto *new_observer(struct instrumentation *in, int v) {
   return &o->node;
 }
 
-struct node_list {
-  Onnx__NodeProto **nodes;
-  size_t count;
-};
-
-static void append_observer(struct instrumentation *in, struct node_list *list, int v) {
-  if (v < 0 || !in->observed[v])
-    return;
-  in->out->values[in->out->n_observers++] = v;
-  list->nodes[list->count++] = new_observer(in, v);
+static void note_observed(struct instrumentation *in, int v) {
+  if (v >= 0 && in->observed[v])
+    in->out->values[in->out->n_observers++] = v;
 }
 
-// Nodes in an order in which they can run, an observer right behind each value's producer.
+// The observers stand behind all other nodes, that of the value which is ready first at the very
+// end. ONNX Runtime (Graph::ReverseDFSFrom) takes the nodes that nobody reads, from the last in the
+// file to the first, and runs before each whatever it needs and has not run yet. So each observer
+// runs right behind its value's producer, while the tensor is in the cache; in any other order the
+// engine would run the whole model first and keep every tensor until then.
 static void emit_scope(struct instrumentation *in, int s, const int *starts, size_t n_starts) {
   const struct graph *g = in->graph;
   const struct scope *scope = &g->scopes[s];
   struct scope_copy *copy = &in->copies[s];
-  size_t room = (size_t)scope->n_nodes + n_starts;
-  for (int k = 0; k < scope->n_nodes; k++)
-    room += (size_t)g->nodes[scope->nodes[k]].n_outputs;
-  struct node_list list = {arena_array(in->arena, room, sizeof *list.nodes), 0};
+  size_t first = in->out->n_observers;
   for (size_t i = 0; i < n_starts; i++)
-    append_observer(in, &list, starts[i]);
+    note_observed(in, starts[i]);
   for (int k = 0; k < scope->n_nodes; k++) {
     const struct node *n = &g->nodes[scope->order[k]];
-    list.nodes[list.count++] = copy_nodes(copy)[n->index];
     for (int i = 0; i < n->n_outputs; i++)
-      append_observer(in, &list, n->outputs[i]);
+      note_observed(in, n->outputs[i]);
   }
+  size_t n_observers = in->out->n_observers - first, count = 0;
+  Onnx__NodeProto **nodes =
+      arena_array(in->arena, (size_t)scope->n_nodes + n_observers, sizeof *nodes);
+  for (int k = 0; k < scope->n_nodes; k++)
+    nodes[count++] = copy_nodes(copy)[g->nodes[scope->order[k]].index];
+  for (size_t i = n_observers; i-- > 0;)
+    nodes[count++] = new_observer(in, in->out->values[first + i]);
   if (copy->graph) {
-    copy->graph->node = list.nodes;
-    copy->graph->n_node = list.count;
+    copy->graph->node = nodes;
+    copy->graph->n_node = count;
   } else {
-    copy->function->node = list.nodes;
-    copy->function->n_node = list.count;
+    copy->function->node = nodes;
+    copy->function->n_node = count;
   }
 }
 

@@ -226,7 +226,7 @@ static void judge(struct verification *v) {
           claim->metric == METRIC_FINITE ? c->first_newly_nonfinite_step : c->worst_step;
       out->claims[out->n_claims++] = (struct verdict_claim){
           .claim = claim,
-          .output = v->twin.outputs[2 * k],
+          .output = v->verdict->outputs[k].name,
           .measured = measured,
           .holds = holds,
           .sample = worst >= 0 ? v->sample_labels[worst] : "",
@@ -276,6 +276,35 @@ static void find_first_nonfinite(struct verification *v) {
   }
 }
 
+// Runs the twin and fills the verdict.
+static enum status run_twin(struct verification *run, struct engine *engine,
+                            struct samples *samples, const struct verify_options *options,
+                            struct diag *d) {
+  struct verdict *v = run->verdict;
+  struct arena *a = run->arena;
+  run->probe.n_compared = run->twin.n_compared;
+  run->probe.compared = arena_array(a, run->twin.n_compared, sizeof *run->probe.compared);
+  v->n_outputs = (int)run->twin.n_outputs;
+  v->outputs = arena_array(a, run->twin.n_outputs, sizeof *v->outputs);
+  run->sample_labels = arena_array(a, options->n_steps, sizeof *run->sample_labels);
+  for (size_t i = 0; i < run->twin.n_compared; i++)
+    compare_init(&run->probe.compared[i]);
+  for (size_t i = 0; i < run->twin.n_outputs; i++) {
+    v->outputs[i].name = arena_strdup(a, run->twin.outputs[2 * i]);
+    v->outputs[i].value = run->twin.output_values[i];
+    compare_init(&v->outputs[i].error);
+  }
+  for (int i = 0; i < v->n_values; i++)
+    compare_init(&v->values[i]);
+  TRY(run_samples(run, engine, samples, options, d));
+  for (size_t i = 0; i < run->twin.n_compared; i++)
+    v->values[run->twin.values[i]] = run->probe.compared[i];
+  judge(run);
+  find_first_nonfinite(run);
+  find_worst_local(v, run->source);
+  return STATUS_OK;
+}
+
 enum status verify_run(struct verdict *v, struct graph *source, struct graph *emitted,
                        const struct plan *p, struct engine *engine, struct samples *samples,
                        const struct verify_options *options, struct arena *a, struct diag *d) {
@@ -289,31 +318,14 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
       .held_out = options->held_out,
   };
   struct verification run = {.verdict = v, .source = source, .plan = p, .arena = a};
-  TRY(twin_build(&run.twin, source, emitted, p->ftz, a, d));
-  run.probe.n_compared = run.twin.n_compared;
-  run.probe.compared = arena_array(a, run.twin.n_compared, sizeof *run.probe.compared);
-  v->n_outputs = (int)run.twin.n_outputs;
-  v->outputs = arena_array(a, run.twin.n_outputs, sizeof *v->outputs);
-  run.sample_labels = arena_array(a, options->n_steps, sizeof *run.sample_labels);
-  for (size_t i = 0; i < run.twin.n_compared; i++)
-    compare_init(&run.probe.compared[i]);
-  for (size_t i = 0; i < run.twin.n_outputs; i++) {
-    v->outputs[i].name = run.twin.outputs[2 * i];
-    v->outputs[i].value = run.twin.output_values[i];
-    compare_init(&v->outputs[i].error);
-  }
-  for (int i = 0; i < v->n_values; i++)
-    compare_init(&v->values[i]);
-  TRY(run_samples(&run, engine, samples, options, d));
-  for (size_t i = 0; i < run.twin.n_compared; i++)
-    v->values[run.twin.values[i]] = run.probe.compared[i];
-  judge(&run);
-  find_first_nonfinite(&run);
-  find_worst_local(v, source);
+  struct arena scratch = {0};  // of the twin
+  enum status status = twin_build(&run.twin, source, emitted, p->ftz, &scratch, d);
+  if (status == STATUS_OK)
+    status = run_twin(&run, engine, samples, options, d);
+  arena_free(&scratch);
   v->seconds = now() - start;
-  return STATUS_OK;
+  return status;
 }
-
 // Loads the model in a child process, since engines have crashed on valid models: what goes wrong
 // there comes back as a message ("" if nothing does).
 static enum status load_in_child(struct engine *engine, const struct packed_model *packed,
@@ -361,19 +373,21 @@ static enum status load_in_child(struct engine *engine, const struct packed_mode
 }
 
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
-                         struct arena *a, struct diag *d) {
+                         struct diag *d) {
   v->has_kernels = true;
   for (int i = 0; i < emitted->n_values; i++)
     if (emitted->values[i].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16)
       v->has_kernels = false;
-  struct model copy = clone_model(emitted->model, a);
+  struct arena scratch = {0};
+  struct model copy = clone_model(emitted->model, &scratch);
   struct packed_model packed;
-  TRY(clone_pack(&packed, &copy, a, d));
-  v->loads_everywhere = true;
-  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
-    TRY(load_in_child(engine, &packed, (enum optimisation)level, v->loads[level],
-                      sizeof v->loads[level], d));
+  enum status status = clone_pack(&packed, &copy, &scratch, d);
+  v->loads_everywhere = status == STATUS_OK;
+  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL && status == STATUS_OK; level++) {
+    status = load_in_child(engine, &packed, (enum optimisation)level, v->loads[level],
+                           sizeof v->loads[level], d);
     v->loads_everywhere = v->loads_everywhere && v->loads[level][0] == '\0';
   }
-  return STATUS_OK;
+  arena_free(&scratch);
+  return status;
 }

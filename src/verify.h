@@ -62,6 +62,6 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
 
 // Loads the emitted model at every optimisation level and notes in v->loads what the engine said.
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
-                         struct arena *a, struct diag *d);
+                         struct diag *d);
 
 #endif

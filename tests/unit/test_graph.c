@@ -152,6 +152,18 @@ static void an_initializer_may_be_an_inputs_default(void **state) {
   assert_null(graph_constant(&f->g, x));
 }
 
+static void before_ir_4_a_listed_initializer_is_a_constant(void **state) {
+  struct fixture *f = *state;
+  f->b.model->ir_version = 3;
+  build_input(&f->b, "x", "float[2]");
+  build_floats(&f->b, "x", "float[2]", (float[]){1, 2});
+  build_node(&f->b, "Relu", "x", "y");
+  build_output(&f->b, "y", "float[2]");
+  index_model(f);
+  assert_ptr_equal(graph_constant(&f->g, value(f, 0, "x")),
+                   f->g.values[value(f, 0, "x")].initializer);
+}
+
 static void outputs_may_be_inputs_initializers_or_listed_twice(void **state) {
   struct fixture *f = *state;
   relu_model(f);
@@ -666,6 +678,7 @@ int main(void) {
       TEST(graph_indexes_values_producers_and_uses),
       TEST(graph_keeps_an_absent_input_absent),
       TEST(an_initializer_may_be_an_inputs_default),
+      TEST(before_ir_4_a_listed_initializer_is_a_constant),
       TEST(outputs_may_be_inputs_initializers_or_listed_twice),
       TEST(sparse_initializers_are_values),
       TEST(constant_nodes_of_every_kind_are_constants),

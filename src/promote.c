@@ -1,0 +1,152 @@
+// Chooses what to promote. See promote.h.
+#include "promote.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct choice {
+  struct promotions *into;
+  struct graph *graph;
+  const struct plan *plan;
+  const struct verdict *verdict;
+  struct arena *arena;
+  int round;
+  bool *ancestor;  // by value: leads to an output whose claim failed
+  bool *chosen;    // by value, in this round
+  int *queue;
+  bool *queued;  // by value, while looking for narrow ancestors
+};
+
+static bool is_narrow(const struct choice *c, int v) {
+  return c->plan->values[v].considered && c->plan->values[v].format != FORMAT_FP32 &&
+         !graph_is_constant(c->graph, v);
+}
+
+// What a node reads, its captures in bodies included: the values that its bodies' nodes use from
+// outside are uses by nodes of inner scopes; a body's outputs stand for the node's.
+static size_t push_inputs(const struct choice *c, int v, size_t tail, bool *seen) {
+  const struct graph *g = c->graph;
+  const struct value *value = &g->values[v];
+  if (value->origin != ORIGIN_NODE)
+    return tail;
+  const struct node *node = &g->nodes[value->producer];
+  for (int k = 0; k < node->n_inputs; k++)
+    if (node->inputs[k] >= 0 && !seen[node->inputs[k]]) {
+      seen[node->inputs[k]] = true;
+      c->queue[tail++] = node->inputs[k];
+    }
+  for (int b = 0; b < node->n_bodies; b++) {
+    const struct scope *body = &g->scopes[node->bodies[b]];
+    for (int k = 0; k < body->n_outputs; k++)
+      if (body->outputs[k] >= 0 && !seen[body->outputs[k]]) {
+        seen[body->outputs[k]] = true;
+        c->queue[tail++] = body->outputs[k];
+      }
+  }
+  return tail;
+}
+
+static void find_ancestors(struct choice *c) {
+  size_t head = 0, tail = 0;
+  for (int i = 0; i < c->verdict->n_claims; i++) {
+    const struct verdict_claim *claim = &c->verdict->claims[i];
+    int v = claim->holds ? -1 : graph_lookup(c->graph, 0, claim->output);
+    if (v >= 0 && !c->ancestor[v]) {
+      c->ancestor[v] = true;
+      c->queue[tail++] = v;
+    }
+  }
+  while (head < tail)
+    tail = push_inputs(c, c->queue[head++], tail, c->ancestor);
+}
+
+static int rung_of(const struct plan *p, enum format_id f) {
+  for (int r = 0; r < p->n_ladder; r++)
+    if (p->ladder[r] == f)
+      return r;
+  return p->n_ladder - 1;
+}
+
+static void promote(struct choice *c, int v, double error) {
+  if (c->chosen[v])
+    return;
+  c->chosen[v] = true;
+  struct promotions *to = c->into;
+  int from = rung_of(c->plan, c->plan->values[v].format);
+  to->rung[v] = (uint8_t)(from + 1);
+  to->log = arena_grow(c->arena, to->log, &to->capacity, to->count + 1, sizeof *to->log);
+  to->log[to->count++] =
+      (struct promotion){c->round, v, c->plan->ladder[from], c->plan->ladder[from + 1], error};
+}
+
+// The narrow values that v depends on with no narrow value in between.
+static void promote_nearest_narrow(struct choice *c, int v, double error) {
+  if (is_narrow(c, v)) {
+    promote(c, v, error);
+    return;
+  }
+  size_t head = 0, tail = 0;
+  c->queue[tail++] = v;
+  c->queued[v] = true;
+  while (head < tail) {
+    int at = c->queue[head++];
+    if (is_narrow(c, at))
+      promote(c, at, error);
+    else
+      tail = push_inputs(c, at, tail, c->queued);
+  }
+  for (size_t i = 0; i < tail; i++)
+    c->queued[c->queue[i]] = false;
+}
+
+// Error of v beyond the largest of its producer's inputs; 0 where nothing was compared.
+static double local_error(const struct choice *c, int v) {
+  const struct value *value = &c->graph->values[v];
+  if (value->origin != ORIGIN_NODE || c->verdict->values[v].runs == 0)
+    return 0;
+  double inherited = 0;
+  const struct node *node = &c->graph->nodes[value->producer];
+  for (int k = 0; k < node->n_inputs; k++)
+    if (node->inputs[k] >= 0 && c->verdict->values[node->inputs[k]].runs > 0)
+      inherited = fmax(inherited, compare_relative_l2(&c->verdict->values[node->inputs[k]]));
+  double local = compare_relative_l2(&c->verdict->values[v]) - inherited;
+  return local > 0 && isfinite(local) ? local : 0;
+}
+
+bool promote_choose(struct promotions *into, struct graph *g, const struct plan *p,
+                    const struct verdict *v, int round, struct arena *a) {
+  size_t values = (size_t)g->n_values, before = into->count;
+  struct choice c = {
+      .into = into,
+      .graph = g,
+      .plan = p,
+      .verdict = v,
+      .arena = a,
+      .round = round,
+      .ancestor = arena_array(a, values, sizeof *c.ancestor),
+      .chosen = arena_array(a, values, sizeof *c.chosen),
+      .queue = arena_array(a, values, sizeof *c.queue),
+      .queued = arena_array(a, values, sizeof *c.queued),
+  };
+  if (!into->rung) {
+    into->rung = arena_array(a, values, sizeof *into->rung);
+    into->handled = arena_array(a, values, sizeof *into->handled);
+  }
+  find_ancestors(&c);
+  if (v->first_nonfinite >= 0)
+    promote_nearest_narrow(&c, v->first_nonfinite, INFINITY);
+  double *errors = arena_array(a, values, sizeof *errors), largest = 0;
+  for (int i = 0; i < g->n_values; i++) {
+    errors[i] = c.ancestor[i] ? local_error(&c, i) : 0;
+    // One whose causes were promoted before goes on to lose more of them, but no longer hides
+    // others.
+    largest = into->handled[i] ? largest : fmax(largest, errors[i]);
+  }
+  double least = ldexp(largest, -round);
+  for (int i = 0; i < g->n_values; i++)
+    if (errors[i] > 0 && errors[i] >= least) {
+      promote_nearest_narrow(&c, i, errors[i]);
+      into->handled[i] = true;
+    }
+  return into->count > before;
+}

@@ -1,0 +1,18 @@
+// Promotion: when a claim does not hold, finds the tensors that cause it from the per-tensor errors
+// that verify measured, and lets each take one rung of the ladder less narrow. Then the plan is
+// made again. One verify run per round, never one per node.
+#ifndef PROMOTE_H
+#define PROMOTE_H
+
+#include "plan.h"
+#include "verify.h"
+
+// Chooses the tensors of round `round` (from 1) and raises their rungs in `into`; adds them to its
+// log. A tensor is chosen if it became non-finite first, or if the error that its own node
+// introduced is at least 2^-round of the largest such error; only ancestors of an output whose
+// claim failed count. If such a tensor is not narrow itself, its nearest narrow ancestors are
+// chosen (a comparison flips because of what it compares). False if nothing is left to promote.
+bool promote_choose(struct promotions *into, struct graph *g, const struct plan *p,
+                    const struct verdict *v, int round, struct arena *a);
+
+#endif
