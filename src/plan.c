@@ -368,8 +368,8 @@ static enum status find_allowed(struct planner *pl, int n, struct diag *d) {
     TRY(may_run(pl, n, r, &why, &culprit, d));
     if (why == REASON_NONE) {
       pl->allowed[n] |= (uint8_t)(1u << r);
-    } else if (out->reason == REASON_NONE) {
-      out->reason = why;
+    } else if (out->reason == REASON_NONE && pl->allowed[n] == 1u << last) {
+      out->reason = why;  // why none of the formats wanted more than the one it gets
       if (why == REASON_SCHEMA)
         out->opset_needed = opset_allowing(pl->graph, n, pl->policy->ladder[r]);
       out->reason_value = culprit;

@@ -123,6 +123,40 @@ static bool at_least(enum metric m) {
   return m == METRIC_COSINE || m == METRIC_SQNR_DB || m == METRIC_TOP1;
 }
 
+static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *y) {
+  return at_least(x->claim->metric) ? x->measured < y->measured : x->measured > y->measured;
+}
+
+static void print_claim_result(const struct verdict_claim *c, FILE *out) {
+  fprintf(out, "  %s    %s of %s: %.6g, %s %.6g%s%s\n", c->holds ? "holds" : "FAILS",
+          metric_name(c->claim->metric), c->output, c->measured,
+          at_least(c->claim->metric) ? "at least" : "at most", c->claim->limit,
+          c->holds ? "" : " was promised; worst on ", c->holds ? "" : c->sample);
+}
+
+// Each output that fails a claim, and of those that hold it the worst.
+static void print_claims(const struct verdict *v, FILE *out) {
+  for (int i = 0; i < v->n_claims;) {
+    const struct verdict_claim *first = &v->claims[i], *worst = NULL;
+    int holding = 0;
+    for (; i < v->n_claims && v->claims[i].claim == first->claim; i++) {
+      const struct verdict_claim *c = &v->claims[i];
+      if (!c->holds) {
+        print_claim_result(c, out);
+        continue;
+      }
+      holding++;
+      worst = !worst || is_worse(c, worst) ? c : worst;
+    }
+    if (holding == 1)
+      print_claim_result(worst, out);
+    else if (holding > 1)
+      fprintf(out, "  holds    %s of %d outputs: worst is %s with %.6g, %s %.6g\n",
+              metric_name(first->claim->metric), holding, worst->output, worst->measured,
+              at_least(first->claim->metric) ? "at least" : "at most", first->claim->limit);
+  }
+}
+
 static void print_culprit(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
   if (v->first_nonfinite >= 0)
@@ -167,13 +201,7 @@ static void print_verdict(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
   fprintf(out, "verify       %zu %ssample%s, emulated beside fp32 in %.2f s\n", v->samples,
           v->held_out ? "held-out " : "", v->samples == 1 ? "" : "s", v->seconds);
-  for (int i = 0; i < v->n_claims; i++) {
-    const struct verdict_claim *c = &v->claims[i];
-    fprintf(out, "  %-5s      %s of %s: %.4g (%s %.4g)%s%s\n", c->holds ? "holds" : "FAILS",
-            metric_name(c->claim->metric), c->output, c->measured,
-            at_least(c->claim->metric) ? "at least" : "at most", c->claim->limit,
-            c->holds ? "" : ", worst on ", c->holds ? "" : c->sample);
-  }
+  print_claims(v, out);
   if (!v->holds)
     print_culprit(r, out);
   print_labels(v, out);

@@ -3,9 +3,8 @@
 // needs: engine
 #include "engine.h"
 
-#include "arena.h"
-#include "onnx.pb-c.h"
 #include "round.h"
+#include "support_message.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,184 +14,7 @@
 // cmocka.h needs those above.
 #include <cmocka.h>
 
-enum { LEVELS = 4, FLOAT = 1, INT64 = 7, STRING = 8, BOOL = 9 };
-
-// ---- Small models as messages. Everything lives in the arena. ----
-
-static struct arena arena;
-
-// Appends to a repeated field.
-#define APPEND(owner, field, item)                                                                 \
-  do {                                                                                             \
-    void *longer = arena_array(&arena, (owner)->n_##field + 1, sizeof *(owner)->field);            \
-    if ((owner)->n_##field)                                                                        \
-      memcpy(longer, (owner)->field, (owner)->n_##field * sizeof *(owner)->field);                 \
-    (owner)->field = longer;                                                                       \
-    (owner)->field[(owner)->n_##field++] = (item);                                                 \
-  } while (0)
-
-#define NEW(name, init)                                                                            \
-  Onnx__##name *name##_new = arena_alloc(&arena, sizeof *name##_new);                              \
-  init(name##_new)
-
-static Onnx__ModelProto *new_model(void) {
-  NEW(ModelProto, onnx__model_proto__init);
-  ModelProto_new->has_ir_version = 1;
-  ModelProto_new->ir_version = 8;
-  const struct {
-    char *domain;
-    int64_t version;
-  } imports[] = {{"", 17}, {"narrowcast", 1}, {"local", 1}};
-  for (size_t i = 0; i < 3; i++) {
-    NEW(OperatorSetIdProto, onnx__operator_set_id_proto__init);
-    OperatorSetIdProto_new->domain = imports[i].domain;
-    OperatorSetIdProto_new->has_version = 1;
-    OperatorSetIdProto_new->version = imports[i].version;
-    APPEND(ModelProto_new, opset_import, OperatorSetIdProto_new);
-  }
-  NEW(GraphProto, onnx__graph_proto__init);
-  GraphProto_new->name = "main";
-  ModelProto_new->graph = GraphProto_new;
-  return ModelProto_new;
-}
-
-static Onnx__GraphProto *new_graph(char *name) {
-  NEW(GraphProto, onnx__graph_proto__init);
-  GraphProto_new->name = name;
-  return GraphProto_new;
-}
-
-// A tensor's declaration; rank -1: no shape; dims all equal `dim`, symbolic if dim is 0.
-static Onnx__ValueInfoProto *info(char *name, int elem_type, int rank, int64_t dim) {
-  NEW(ValueInfoProto, onnx__value_info_proto__init);
-  NEW(TypeProto, onnx__type_proto__init);
-  NEW(TypeProto__Tensor, onnx__type_proto__tensor__init);
-  ValueInfoProto_new->name = name;
-  ValueInfoProto_new->type = TypeProto_new;
-  TypeProto_new->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-  TypeProto_new->tensor_type = TypeProto__Tensor_new;
-  TypeProto__Tensor_new->has_elem_type = 1;
-  TypeProto__Tensor_new->elem_type = elem_type;
-  if (rank < 0)
-    return ValueInfoProto_new;
-  NEW(TensorShapeProto, onnx__tensor_shape_proto__init);
-  TypeProto__Tensor_new->shape = TensorShapeProto_new;
-  for (int i = 0; i < rank; i++) {
-    NEW(TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension__init);
-    if (dim) {
-      TensorShapeProto__Dimension_new->value_case =
-          ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-      TensorShapeProto__Dimension_new->dim_value = dim;
-    }
-    APPEND(TensorShapeProto_new, dim, TensorShapeProto__Dimension_new);
-  }
-  return ValueInfoProto_new;
-}
-
-static void input(Onnx__GraphProto *g, char *name, int elem_type, int rank) {
-  APPEND(g, input, info(name, elem_type, rank, 0));
-}
-
-static void output(Onnx__GraphProto *g, char *name, int elem_type, int rank) {
-  APPEND(g, output, info(name, elem_type, rank, 0));
-}
-
-// The next word of a list, or NULL.
-static char *word(const char **list) {
-  while (**list == ' ')
-    (*list)++;
-  if (!**list)
-    return NULL;
-  size_t length = strcspn(*list, " ");
-  char *copy = arena_alloc(&arena, length + 1);
-  memcpy(copy, *list, length);
-  *list += length;
-  return copy;
-}
-
-// A node whose inputs and outputs are words; operators of ours and functions are "domain:op".
-static Onnx__NodeProto *new_node(const char *op, const char *inputs, const char *outputs) {
-  NEW(NodeProto, onnx__node_proto__init);
-  const char *colon = strchr(op, ':');
-  if (colon) {
-    NodeProto_new->domain = arena_strdup(&arena, op);
-    NodeProto_new->domain[colon - op] = '\0';
-    op = colon + 1;
-  }
-  NodeProto_new->op_type = arena_strdup(&arena, op);
-  for (char *name; (name = word(&inputs));)
-    APPEND(NodeProto_new, input, name);
-  for (char *name; (name = word(&outputs));)
-    APPEND(NodeProto_new, output, name);
-  return NodeProto_new;
-}
-
-static Onnx__NodeProto *node(Onnx__GraphProto *g, const char *op, const char *inputs,
-                             const char *outputs) {
-  Onnx__NodeProto *n = new_node(op, inputs, outputs);
-  APPEND(g, node, n);
-  return n;
-}
-
-static Onnx__AttributeProto *attribute(Onnx__NodeProto *n, char *name,
-                                       Onnx__AttributeProto__AttributeType type) {
-  NEW(AttributeProto, onnx__attribute_proto__init);
-  AttributeProto_new->name = name;
-  AttributeProto_new->has_type = 1;
-  AttributeProto_new->type = type;
-  APPEND(n, attribute, AttributeProto_new);
-  return AttributeProto_new;
-}
-
-static void set_int(Onnx__NodeProto *n, char *name, int64_t value) {
-  Onnx__AttributeProto *a = attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
-  a->has_i = 1;
-  a->i = value;
-}
-
-static void set_text(Onnx__NodeProto *n, char *name, char *value) {
-  Onnx__AttributeProto *a = attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
-  a->has_s = 1;
-  a->s = (ProtobufCBinaryData){strlen(value), (uint8_t *)value};
-}
-
-static void set_graph(Onnx__NodeProto *n, char *name, Onnx__GraphProto *value) {
-  attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH)->g = value;
-}
-
-static Onnx__NodeProto *new_observe(const char *value, int id) {
-  Onnx__NodeProto *n =
-      new_node("narrowcast:Observe", value, arena_printf(&arena, "%s_seen%d", value, id));
-  set_int(n, "id", id);
-  return n;
-}
-
-static void observe(Onnx__GraphProto *g, const char *value, int id) {
-  APPEND(g, node, new_observe(value, id));
-}
-
-static Onnx__TensorProto *initializer(Onnx__GraphProto *g, char *name, int elem_type, size_t rank,
-                                      const int64_t *dims, void *data, size_t size) {
-  NEW(TensorProto, onnx__tensor_proto__init);
-  TensorProto_new->name = name;
-  TensorProto_new->has_data_type = 1;
-  TensorProto_new->data_type = elem_type;
-  for (size_t i = 0; i < rank; i++)
-    APPEND(TensorProto_new, dims, dims[i]);
-  if (data) {
-    TensorProto_new->has_raw_data = 1;
-    TensorProto_new->raw_data = (ProtobufCBinaryData){size, data};
-  } else {
-    NEW(StringStringEntryProto, onnx__string_string_entry_proto__init);
-    StringStringEntryProto_new->key = "location";
-    StringStringEntryProto_new->value = "elsewhere";
-    APPEND(TensorProto_new, external_data, StringStringEntryProto_new);
-    TensorProto_new->has_data_location = 1;
-    TensorProto_new->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-  }
-  APPEND(g, initializer, TensorProto_new);
-  return TensorProto_new;
-}
+enum { LEVELS = 4 };
 
 // ---- Running them ----
 
@@ -234,14 +56,14 @@ static int teardown(void **state) {
   restart(r);
   engine_close(r->engine);
   free(r);
-  arena_free(&arena);
+  arena_free(&message_arena);
   return 0;
 }
 
 static enum status try_open(struct run *r, const Onnx__ModelProto *m,
                             struct session_options options) {
   size_t size = onnx__model_proto__get_packed_size(m);
-  uint8_t *bytes = arena_alloc(&arena, size);
+  uint8_t *bytes = arena_alloc(&message_arena, size);
   onnx__model_proto__pack(m, bytes);
   options.probe = &r->probe;
   return session_open(&r->session, r->engine, bytes, size, &options, &r->diag);
@@ -285,14 +107,14 @@ static const float five[5] = {-3, -1, 0, 2, 4};
 
 static void observe_counts_in_the_main_graph(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  observe(m->graph, "x", 0);
-  node(m->graph, "Neg", "x", "t");
-  observe(m->graph, "t", 1);
-  node(m->graph, "Relu", "t", "y");
-  observe(m->graph, "y", 2);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_observe(m->graph, "x", 0);
+  message_node(m->graph, "Neg", "x", "t");
+  message_observe(m->graph, "t", 1);
+  message_node(m->graph, "Relu", "t", "y");
+  message_observe(m->graph, "y", 2);
   for (int level = 0; level < LEVELS; level++) {
     open_model(r, m, level);
     struct array y = run_x(r, five, 5, NULL, 0);
@@ -316,19 +138,19 @@ static void observe_counts_in_the_main_graph(void **state) {
 // A node whose result nobody reads, a constant one at that, is still seen, and in every run.
 static void observe_keeps_what_is_dead_or_constant(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
+  Onnx__ModelProto *m = message_new_model();
   int64_t two = 2;
   float values[2] = {1, -8};
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  initializer(m->graph, "w", FLOAT, 1, &two, values, sizeof values);
-  node(m->graph, "Neg", "w", "folded");
-  observe(m->graph, "folded", 0);
-  node(m->graph, "Neg", "x", "dead");
-  observe(m->graph, "dead", 1);
-  node(m->graph, "Identity", "x", "same");
-  observe(m->graph, "same", 2);
-  node(m->graph, "Relu", "same", "y");
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_initializer(m->graph, "w", FLOAT, 1, &two, values, sizeof values);
+  message_node(m->graph, "Neg", "w", "folded");
+  message_observe(m->graph, "folded", 0);
+  message_node(m->graph, "Neg", "x", "dead");
+  message_observe(m->graph, "dead", 1);
+  message_node(m->graph, "Identity", "x", "same");
+  message_observe(m->graph, "same", 2);
+  message_node(m->graph, "Relu", "same", "y");
   for (int level = 0; level < LEVELS; level++) {
     open_model(r, m, level);
     assert_int_equal(r->observed[0].runs, 0);
@@ -343,24 +165,24 @@ static void observe_keeps_what_is_dead_or_constant(void **state) {
 }
 
 static Onnx__GraphProto *branch(char *name, char *op, int id) {
-  Onnx__GraphProto *g = new_graph(name);
-  char *inner = arena_printf(&arena, "%s_t", name);
-  node(g, op, "x", inner);
-  observe(g, inner, id);
-  node(g, "Identity", inner, name);
-  output(g, name, FLOAT, 1);
+  Onnx__GraphProto *g = message_new_graph(name);
+  char *inner = arena_printf(&message_arena, "%s_t", name);
+  message_node(g, op, "x", inner);
+  message_observe(g, inner, id);
+  message_node(g, "Identity", inner, name);
+  message_output(g, name, FLOAT, 1);
   return g;
 }
 
 static void observe_counts_in_the_branch_taken(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  input(m->graph, "c", BOOL, 0);
-  output(m->graph, "y", FLOAT, 1);
-  Onnx__NodeProto *n = node(m->graph, "If", "c", "y");
-  set_graph(n, "then_branch", branch("then", "Relu", 0));
-  set_graph(n, "else_branch", branch("else", "Neg", 1));
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_input(m->graph, "c", BOOL, 0);
+  message_output(m->graph, "y", FLOAT, 1);
+  Onnx__NodeProto *n = message_node(m->graph, "If", "c", "y");
+  message_set_graph(n, "then_branch", branch("then", "Relu", 0));
+  message_set_graph(n, "else_branch", branch("else", "Neg", 1));
   const bool yes = true;
   struct array c = {.name = "c", .elem_type = BOOL, .data = &yes, .size = 1};
   for (int level = 0; level < LEVELS; level++) {
@@ -375,31 +197,31 @@ static void observe_counts_in_the_branch_taken(void **state) {
 // A Loop that doubles x three times; an If inside it.
 static void observe_counts_every_iteration(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
+  Onnx__ModelProto *m = message_new_model();
   static int64_t three = 3;
   static bool yes = true;
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  initializer(m->graph, "trips", INT64, 0, NULL, &three, sizeof three);
-  initializer(m->graph, "go", BOOL, 0, NULL, &yes, sizeof yes);
-  Onnx__GraphProto *body = new_graph("body");
-  input(body, "i", INT64, 0);
-  input(body, "c", BOOL, 0);
-  input(body, "a", FLOAT, 1);
-  node(body, "Identity", "c", "c_out");
-  observe(body, "a", 0);
-  Onnx__NodeProto *inner = node(body, "If", "c", "a_out");
-  Onnx__GraphProto *then = new_graph("then"), *other = new_graph("other");
-  node(then, "Add", "a a", "sum");
-  observe(then, "sum", 1);
-  output(then, "sum", FLOAT, 1);
-  node(other, "Identity", "a", "kept");
-  output(other, "kept", FLOAT, 1);
-  set_graph(inner, "then_branch", then);
-  set_graph(inner, "else_branch", other);
-  output(body, "c_out", BOOL, 0);
-  output(body, "a_out", FLOAT, 1);
-  set_graph(node(m->graph, "Loop", "trips go x", "y"), "body", body);
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_initializer(m->graph, "trips", INT64, 0, NULL, &three, sizeof three);
+  message_initializer(m->graph, "go", BOOL, 0, NULL, &yes, sizeof yes);
+  Onnx__GraphProto *body = message_new_graph("body");
+  message_input(body, "i", INT64, 0);
+  message_input(body, "c", BOOL, 0);
+  message_input(body, "a", FLOAT, 1);
+  message_node(body, "Identity", "c", "c_out");
+  message_observe(body, "a", 0);
+  Onnx__NodeProto *inner = message_node(body, "If", "c", "a_out");
+  Onnx__GraphProto *then = message_new_graph("then"), *other = message_new_graph("other");
+  message_node(then, "Add", "a a", "sum");
+  message_observe(then, "sum", 1);
+  message_output(then, "sum", FLOAT, 1);
+  message_node(other, "Identity", "a", "kept");
+  message_output(other, "kept", FLOAT, 1);
+  message_set_graph(inner, "then_branch", then);
+  message_set_graph(inner, "else_branch", other);
+  message_output(body, "c_out", BOOL, 0);
+  message_output(body, "a_out", FLOAT, 1);
+  message_set_graph(message_node(m->graph, "Loop", "trips go x", "y"), "body", body);
   for (int level = 0; level < LEVELS; level++) {
     open_model(r, m, level);
     struct array y = run_x(r, five, 5, NULL, 0);
@@ -413,20 +235,20 @@ static void observe_counts_every_iteration(void **state) {
 
 static void observe_counts_every_step_of_a_scan(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
+  Onnx__ModelProto *m = message_new_model();
   static float zero = 0;
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 0);
-  initializer(m->graph, "start", FLOAT, 0, NULL, &zero, sizeof zero);
-  Onnx__GraphProto *body = new_graph("body");
-  input(body, "a", FLOAT, 0);
-  input(body, "e", FLOAT, 0);
-  node(body, "Add", "a e", "a_out");
-  observe(body, "a_out", 0);
-  output(body, "a_out", FLOAT, 0);
-  Onnx__NodeProto *scan = node(m->graph, "Scan", "start x", "y");
-  set_graph(scan, "body", body);
-  set_int(scan, "num_scan_inputs", 1);
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 0);
+  message_initializer(m->graph, "start", FLOAT, 0, NULL, &zero, sizeof zero);
+  Onnx__GraphProto *body = message_new_graph("body");
+  message_input(body, "a", FLOAT, 0);
+  message_input(body, "e", FLOAT, 0);
+  message_node(body, "Add", "a e", "a_out");
+  message_observe(body, "a_out", 0);
+  message_output(body, "a_out", FLOAT, 0);
+  Onnx__NodeProto *scan = message_node(m->graph, "Scan", "start x", "y");
+  message_set_graph(scan, "body", body);
+  message_set_int(scan, "num_scan_inputs", 1);
   for (int level = 0; level < LEVELS; level++) {
     open_model(r, m, level);
     struct array y = run_x(r, five, 5, NULL, 0);
@@ -439,9 +261,9 @@ static void observe_counts_every_step_of_a_scan(void **state) {
 // Two calls of one function, which calls another: an observer sees them all.
 static void observe_counts_in_function_bodies(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
   for (int k = 0; k < 2; k++) {
     NEW(FunctionProto, onnx__function_proto__init);
     Onnx__FunctionProto *f = FunctionProto_new;
@@ -451,13 +273,13 @@ static void observe_counts_in_function_bodies(void **state) {
     APPEND(f, output, "b");
     f->n_opset_import = m->n_opset_import;
     f->opset_import = m->opset_import;
-    APPEND(f, node, new_node(k == 0 ? "Neg" : "local:Inner", "a", "t"));
-    APPEND(f, node, new_observe("t", k));
-    APPEND(f, node, new_node("Relu", "t", "b"));
+    APPEND(f, node, message_new_node(k == 0 ? "Neg" : "local:Inner", "a", "t"));
+    APPEND(f, node, message_new_observe("t", k));
+    APPEND(f, node, message_new_node("Relu", "t", "b"));
     APPEND(m, functions, f);
   }
-  node(m->graph, "local:Outer", "x", "mid");
-  node(m->graph, "local:Outer", "mid", "y");
+  message_node(m->graph, "local:Outer", "x", "mid");
+  message_node(m->graph, "local:Outer", "mid", "y");
   for (int level = 0; level < LEVELS; level++) {
     open_model(r, m, level);
     run_x(r, five, 5, NULL, 0);
@@ -472,11 +294,11 @@ static void observe_takes_every_float_type(void **state) {
   const int types[] = {1, 10, 11, 16};
   for (int level = 0; level < LEVELS; level++) {
     for (int k = 0; k < 4; k++) {
-      Onnx__ModelProto *m = new_model();
-      input(m->graph, "x", FLOAT, 1);
-      output(m->graph, "y", types[k], 1);
-      set_int(node(m->graph, "Cast", "x", "y"), "to", types[k]);
-      observe(m->graph, "y", 0);
+      Onnx__ModelProto *m = message_new_model();
+      message_input(m->graph, "x", FLOAT, 1);
+      message_output(m->graph, "y", types[k], 1);
+      message_set_int(message_node(m->graph, "Cast", "x", "y"), "to", types[k]);
+      message_observe(m->graph, "y", 0);
       open_model(r, m, level);
       struct array y = run_x(r, five, 5, NULL, 0);
       assert_int_equal(y.elem_type, types[k]);
@@ -494,12 +316,12 @@ static void observe_samples_converted_types_alike(void **state) {
   float *x = malloc(N * sizeof *x);
   for (int i = 0; i < N; i++)
     x[i] = (float)(i % 2000);  // exact in fp16
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", 10, 1);
-  set_int(node(m->graph, "Cast", "x", "y"), "to", 10);
-  observe(m->graph, "x", 0);
-  observe(m->graph, "y", 1);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", 10, 1);
+  message_set_int(message_node(m->graph, "Cast", "x", "y"), "to", 10);
+  message_observe(m->graph, "x", 0);
+  message_observe(m->graph, "y", 1);
   r->probe.sample = 1000;
   open_model(r, m, OPTIMISE_ALL);
   run_x(r, x, N, NULL, 0);
@@ -513,11 +335,11 @@ static void observe_samples_converted_types_alike(void **state) {
 
 static void observe_refuses_other_types_and_ids(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  node(m->graph, "Relu", "x", "y");
-  observe(m->graph, "x", 8);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_node(m->graph, "Relu", "x", "y");
+  message_observe(m->graph, "x", 8);
   assert_int_equal(try_open(r, m, (struct session_options){0}), STATUS_ENGINE);
   assert_non_null(strstr(r->diag.message, "out of range"));
 }
@@ -535,15 +357,15 @@ static void round_equals_round_array(void **state) {
   } modes[] = {{"fp16", 0, 0, 0}, {"bf16", 0, 0, 0}, {"fp8e4m3fn", -5, 1, 0}, {"fp16", 8, 0, 1}};
   for (int level = 0; level < LEVELS; level++) {
     for (size_t k = 0; k < 4; k++) {
-      Onnx__ModelProto *m = new_model();
-      input(m->graph, "x", FLOAT, 1);
-      output(m->graph, "y", FLOAT, 1);
-      Onnx__NodeProto *n = node(m->graph, "narrowcast:Round", "x", "y");
-      set_text(n, "format", modes[k].name);
-      set_int(n, "scale", modes[k].scale);
-      set_int(n, "saturate", modes[k].saturate);
+      Onnx__ModelProto *m = message_new_model();
+      message_input(m->graph, "x", FLOAT, 1);
+      message_output(m->graph, "y", FLOAT, 1);
+      Onnx__NodeProto *n = message_node(m->graph, "narrowcast:Round", "x", "y");
+      message_set_text(n, "format", modes[k].name);
+      message_set_int(n, "scale", modes[k].scale);
+      message_set_int(n, "saturate", modes[k].saturate);
       if (modes[k].ftz)
-        set_int(n, "ftz", 1);
+        message_set_int(n, "ftz", 1);
       open_model(r, m, level);
       struct array y = run_x(r, x, N, NULL, 0);
       struct round_mode mode = {format_find(modes[k].name), modes[k].saturate, modes[k].ftz,
@@ -559,10 +381,10 @@ static void round_equals_round_array(void **state) {
 
 static void round_refuses_unknown_formats(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  set_text(node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp15");
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_set_text(message_node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp15");
   assert_int_equal(try_open(r, m, (struct session_options){0}), STATUS_ENGINE);
   assert_non_null(strstr(r->diag.message, "format"));
 }
@@ -573,13 +395,13 @@ static void compare_sees_both_and_their_sizes(void **state) {
   float *x = malloc(N * sizeof *x), *half = malloc(N * sizeof *x);
   for (int i = 0; i < N; i++)
     x[i] = (float)i / 3;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  input(m->graph, "z", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  set_text(node(m->graph, "narrowcast:Round", "x", "y"), "format", "bf16");
-  set_int(node(m->graph, "narrowcast:Compare", "x y", "e0"), "id", 0);
-  set_int(node(m->graph, "narrowcast:Compare", "x z", "e1"), "id", 1);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_input(m->graph, "z", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_set_text(message_node(m->graph, "narrowcast:Round", "x", "y"), "format", "bf16");
+  message_set_int(message_node(m->graph, "narrowcast:Compare", "x y", "e0"), "id", 0);
+  message_set_int(message_node(m->graph, "narrowcast:Compare", "x z", "e1"), "id", 1);
   struct compare_piece expected = {0};
   struct round_mode mode = {.format = &formats[FORMAT_BF16]};
   round_array(&mode, x, half, N);
@@ -610,12 +432,12 @@ static void results_do_not_depend_on_threads(void **state) {
     seed = seed * 1664525 + 1013904223;
     x[i] = ldexpf((float)(int32_t)seed, (int)(seed >> 9) % 60 - 60);
   }
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  set_text(node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp16");
-  set_int(node(m->graph, "narrowcast:Compare", "x y", "e"), "id", 0);
-  observe(m->graph, "x", 0);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_set_text(message_node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp16");
+  message_set_int(message_node(m->graph, "narrowcast:Compare", "x y", "e"), "id", 0);
+  message_observe(m->graph, "x", 0);
   struct stats first = {0};
   struct compare first_compared = {0};
   for (int threads = 1; threads <= 4; threads *= 2) {
@@ -646,14 +468,14 @@ static void initializers_are_taken_from_outside(void **state) {
       memcpy(room + 1 + (size_t)i * sizeof w, &w, sizeof w);
     }
     struct engine_initializer outside = {"w", FLOAT, 1, &n, room + 1, (size_t)n * sizeof *x};
-    Onnx__ModelProto *m = new_model();
-    input(m->graph, "x", FLOAT, 1);
-    output(m->graph, "y", FLOAT, 1);
-    initializer(m->graph, "w", FLOAT, 1, &n, NULL, 0);
-    node(m->graph, "Neg", "w", "folded");
-    node(m->graph, "Sub", "x folded", "t");
-    observe(m->graph, "t", 0);
-    node(m->graph, "Identity", "t", "y");
+    Onnx__ModelProto *m = message_new_model();
+    message_input(m->graph, "x", FLOAT, 1);
+    message_output(m->graph, "y", FLOAT, 1);
+    message_initializer(m->graph, "w", FLOAT, 1, &n, NULL, 0);
+    message_node(m->graph, "Neg", "w", "folded");
+    message_node(m->graph, "Sub", "x folded", "t");
+    message_observe(m->graph, "t", 0);
+    message_node(m->graph, "Identity", "t", "y");
     for (int level = 0; level < LEVELS; level++) {
       restart(r);
       ok(r, try_open(r, m,
@@ -676,21 +498,21 @@ static void initializers_outside_do_not_replace_shadowing_ones(void **state) {
   static float main_w = 1, branch_w = 10;
   static const bool yes = true;
   const int64_t one = 1;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  input(m->graph, "c", BOOL, 0);
-  output(m->graph, "y", FLOAT, 1);
-  initializer(m->graph, "w", FLOAT, 1, &one, NULL, 0);
-  Onnx__NodeProto *n = node(m->graph, "If", "c", "z");
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_input(m->graph, "c", BOOL, 0);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_initializer(m->graph, "w", FLOAT, 1, &one, NULL, 0);
+  Onnx__NodeProto *n = message_node(m->graph, "If", "c", "z");
   for (int k = 0; k < 2; k++) {
-    Onnx__GraphProto *g = new_graph(k ? "else" : "then");
+    Onnx__GraphProto *g = message_new_graph(k ? "else" : "then");
     char *sum = k ? "else_sum" : "then_sum";
-    initializer(g, "w", FLOAT, 1, &one, &branch_w, sizeof branch_w);
-    node(g, "Add", "x w", sum);
-    output(g, sum, FLOAT, 1);
-    set_graph(n, k ? "else_branch" : "then_branch", g);
+    message_initializer(g, "w", FLOAT, 1, &one, &branch_w, sizeof branch_w);
+    message_node(g, "Add", "x w", sum);
+    message_output(g, sum, FLOAT, 1);
+    message_set_graph(n, k ? "else_branch" : "then_branch", g);
   }
-  node(m->graph, "Add", "z w", "y");
+  message_node(m->graph, "Add", "z w", "y");
   struct engine_initializer outside = {"w", FLOAT, 1, &one, &main_w, sizeof main_w};
   struct array c = {.name = "c", .elem_type = BOOL, .data = &yes, .size = 1};
   for (int level = 0; level < LEVELS; level++) {
@@ -717,16 +539,16 @@ static void external_files_are_read_below_the_directory(void **state) {
   fwrite(five, 1, sizeof five, f);
   fclose(f);
   int64_t n = 5;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  Onnx__TensorProto *w = initializer(m->graph, "w", FLOAT, 1, &n, NULL, 0);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  Onnx__TensorProto *w = message_initializer(m->graph, "w", FLOAT, 1, &n, NULL, 0);
   w->external_data[0]->value = "weights";
   NEW(StringStringEntryProto, onnx__string_string_entry_proto__init);
   StringStringEntryProto_new->key = "offset";
   StringStringEntryProto_new->value = "3";
   APPEND(w, external_data, StringStringEntryProto_new);
-  node(m->graph, "Add", "x w", "y");
+  message_node(m->graph, "Add", "x w", "y");
   for (int level = 0; level < LEVELS; level++) {
     restart(r);
     ok(r,
@@ -738,12 +560,6 @@ static void external_files_are_read_below_the_directory(void **state) {
   }
   remove(path);
   remove(folder);
-}
-
-static void set_ints(Onnx__NodeProto *n, char *name, const int64_t *values, size_t count) {
-  Onnx__AttributeProto *a = attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
-  for (size_t i = 0; i < count; i++)
-    APPEND(a, ints, values[i]);
 }
 
 // The optimiser takes two Transposes away by transposing the initializers between them, under their
@@ -758,15 +574,15 @@ static void initializers_that_the_optimiser_changes_are_right(void **state) {
   const int64_t to_nchw[] = {0, 3, 1, 2}, to_nhwc[] = {0, 2, 3, 1};
   struct engine_initializer outside[] = {{"w", FLOAT, 3, w_dims, w, sizeof w},
                                          {"v", FLOAT, 4, v_dims, v, sizeof v}};
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 4);
-  output(m->graph, "y", FLOAT, 4);
-  initializer(m->graph, "w", FLOAT, 3, w_dims, NULL, 0);
-  initializer(m->graph, "v", FLOAT, 4, v_dims, NULL, 0);
-  set_ints(node(m->graph, "Transpose", "x", "t"), "perm", to_nchw, 4);
-  node(m->graph, "Add", "t w", "u");
-  node(m->graph, "Mul", "u v", "s");
-  set_ints(node(m->graph, "Transpose", "s", "y"), "perm", to_nhwc, 4);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 4);
+  message_output(m->graph, "y", FLOAT, 4);
+  message_initializer(m->graph, "w", FLOAT, 3, w_dims, NULL, 0);
+  message_initializer(m->graph, "v", FLOAT, 4, v_dims, NULL, 0);
+  message_set_ints(message_node(m->graph, "Transpose", "x", "t"), "perm", to_nchw, 4);
+  message_node(m->graph, "Add", "t w", "u");
+  message_node(m->graph, "Mul", "u v", "s");
+  message_set_ints(message_node(m->graph, "Transpose", "s", "y"), "perm", to_nhwc, 4);
   struct array in = {.name = "x",
                      .elem_type = FLOAT,
                      .rank = 4,
@@ -791,15 +607,15 @@ static void initializers_that_the_optimiser_changes_are_right(void **state) {
 
 static void empty_tensors_and_scalars_work(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  output(m->graph, "s", FLOAT, 0);
-  set_text(node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp16");
-  set_int(node(m->graph, "narrowcast:Compare", "x y", "e"), "id", 0);
-  observe(m->graph, "y", 0);
-  set_int(node(m->graph, "ReduceSum", "y", "s"), "keepdims", 0);
-  observe(m->graph, "s", 1);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_output(m->graph, "s", FLOAT, 0);
+  message_set_text(message_node(m->graph, "narrowcast:Round", "x", "y"), "format", "fp16");
+  message_set_int(message_node(m->graph, "narrowcast:Compare", "x y", "e"), "id", 0);
+  message_observe(m->graph, "y", 0);
+  message_set_int(message_node(m->graph, "ReduceSum", "y", "s"), "keepdims", 0);
+  message_observe(m->graph, "s", 1);
   for (int level = 0; level < LEVELS; level++) {
     open_model(r, m, level);
     struct array y = run_x(r, NULL, 0, NULL, 0);
@@ -814,10 +630,10 @@ static void empty_tensors_and_scalars_work(void **state) {
 
 static void strings_go_in_and_come_out(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", STRING, 1);
-  output(m->graph, "y", STRING, 1);
-  node(m->graph, "Identity", "x", "y");
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", STRING, 1);
+  message_output(m->graph, "y", STRING, 1);
+  message_node(m->graph, "Identity", "x", "y");
   open_model(r, m, OPTIMISE_ALL);
   char *words[] = {"alpha", "", "beta"};
   struct array x = {.name = "x", .elem_type = STRING, .rank = 1, .dims = {3}, .strings = words}, y;
@@ -834,17 +650,17 @@ static void strings_go_in_and_come_out(void **state) {
 
 static void sequences_come_out_as_no_type(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
   NEW(TypeProto__Sequence, onnx__type_proto__sequence__init);
   NEW(TypeProto, onnx__type_proto__init);
-  Onnx__ValueInfoProto *declared = info("y", FLOAT, 1, 0);
+  Onnx__ValueInfoProto *declared = message_info("y", FLOAT, 1, 0);
   TypeProto__Sequence_new->elem_type = declared->type;
   TypeProto_new->value_case = ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
   TypeProto_new->sequence_type = TypeProto__Sequence_new;
   declared->type = TypeProto_new;
   APPEND(m->graph, output, declared);
-  node(m->graph, "SequenceConstruct", "x x", "y");
+  message_node(m->graph, "SequenceConstruct", "x x", "y");
   open_model(r, m, OPTIMISE_ALL);
   struct array y = run_x(r, five, 5, NULL, 0);
   assert_int_equal(y.elem_type, 0);
@@ -854,10 +670,10 @@ static void sequences_come_out_as_no_type(void **state) {
 
 static void labels_are_not_fed(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  node(m->graph, "Relu", "x", "y");
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_node(m->graph, "Relu", "x", "y");
   open_model(r, m, OPTIMISE_ALL);
   struct array label = vector("label:y", five, 1), stranger = vector("stranger", five, 1), y;
   run_x(r, five, 5, &label, 1);
@@ -878,10 +694,10 @@ static void broken_models_give_the_engines_message(void **state) {
   assert_int_equal(session_open(&r->session, r->engine, junk, 0, &options, &r->diag),
                    STATUS_ENGINE);
   diag_clear(&r->diag);
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  node(m->graph, "NoSuchOperator", "x", "y");
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_node(m->graph, "NoSuchOperator", "x", "y");
   assert_int_equal(try_open(r, m, options), STATUS_ENGINE);
   assert_non_null(strstr(r->diag.message, "NoSuchOperator"));
   assert_null(strchr(r->diag.message, '\n'));
@@ -889,11 +705,11 @@ static void broken_models_give_the_engines_message(void **state) {
 
 static void failing_nodes_are_named(void **state) {
   struct run *r = *state;
-  Onnx__ModelProto *m = new_model();
-  input(m->graph, "x", FLOAT, 1);
-  input(m->graph, "z", FLOAT, 1);
-  output(m->graph, "y", FLOAT, 1);
-  node(m->graph, "Add", "x z", "y")->name = "the_sum";
+  Onnx__ModelProto *m = message_new_model();
+  message_input(m->graph, "x", FLOAT, 1);
+  message_input(m->graph, "z", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_node(m->graph, "Add", "x z", "y")->name = "the_sum";
   open_model(r, m, OPTIMISE_ALL);
   struct array inputs[] = {vector("x", five, 5), vector("z", five, 3)}, y;
   const char *name = "y";
@@ -901,14 +717,8 @@ static void failing_nodes_are_named(void **state) {
   assert_string_equal(r->diag.node, "the_sum");
   assert_null(strstr(r->diag.message, "onnxruntime_src"));
   diag_clear(&r->diag);
-  run_x(r, five, 5,
-        &(struct array){.name = "z",
-                        .elem_type = FLOAT,
-                        .rank = 1,
-                        .dims = {5},
-                        .data = five,
-                        .size = sizeof five},
-        1);  // it goes on
+  struct array z = vector("z", five, 5);
+  run_x(r, five, 5, &z, 1);  // it goes on
 }
 
 static void check_file_names_the_file(void **state) {
