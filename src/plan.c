@@ -470,6 +470,7 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
     return;
   p->synthetic = t->synthetic;
   p->steps = t->steps;
+  p->samples = t->samples;
   p->sample = t->sample;
   memcpy(p->samples_sha256, t->samples_sha256, sizeof p->samples_sha256);
 }

@@ -106,10 +106,8 @@ enum status run_trace(struct run *r) {
 }
 
 enum status run_plan(struct run *r) {
-  TRY(plan_make(&r->plan, &r->graph, r->has_trace ? &r->trace : NULL, &r->policy, &r->promotions,
-                &r->arena, r->diag));
-  r->plan.samples = r->samples ? samples_count(r->samples) : 0;
-  return STATUS_OK;
+  return plan_make(&r->plan, &r->graph, r->has_trace ? &r->trace : NULL, &r->policy, &r->promotions,
+                   &r->arena, r->diag);
 }
 
 enum status run_read_plan(struct run *r) {

@@ -376,6 +376,7 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
     return status;
   }
   t->steps = options->n_steps;
+  t->samples = samples_count(samples);
   t->window = options->window ? options->window : 1;
   t->sample = options->sample;
   t->synthetic = samples_synthetic(samples);

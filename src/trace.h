@@ -21,6 +21,7 @@ struct trace {
   struct stats *stats;  // one per value of the graph, indexed by value id; runs == 0: not seen
   int n_values;
   size_t steps, window, sample;
+  size_t samples;  // in all, those that calibration left out included
   bool synthetic;  // samples were made up
   char samples_sha256[65];
   char engine_version[64];

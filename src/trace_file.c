@@ -101,6 +101,7 @@ static void write_header(struct json_writer *w, const struct trace *t, const str
   json_end_object(w);
   json_object(w, "samples");
   json_integer(w, "count", (int64_t)t->steps);
+  json_integer(w, "with_held_out", (int64_t)t->samples);
   json_string(w, "sha256", t->samples_sha256);
   json_bool(w, "synthetic", t->synthetic);
   json_end_object(w);
@@ -438,13 +439,14 @@ static enum status check_model(struct reader *r, const cJSON *root) {
 }
 
 static enum status read_samples(struct reader *r, const cJSON *root) {
-  static const char *const keys[] = {"count", "sha256", "synthetic", NULL};
+  static const char *const keys[] = {"count", "with_held_out", "sha256", "synthetic", NULL};
   const cJSON *object, *synthetic;
   const char *sha256;
   TRY(find(r, root, "samples", &object));
   json_push_key(&r->path, "samples");
   TRY(check_keys(r, object, keys));
   TRY(read_size(r, object, "count", &r->trace->steps));
+  TRY(read_size(r, object, "with_held_out", &r->trace->samples));
   TRY(read_text(r, object, "sha256", &sha256));
   TRY(find(r, object, "synthetic", &synthetic));
   if (!cJSON_IsBool(synthetic))
