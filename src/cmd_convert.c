@@ -18,6 +18,7 @@ enum status command_convert(struct run *r) {
   TRY(run_open_samples(r, &r->policy.hold_out));
   TRY(run_trace(r));
   TRY(run_until_claims_hold(r));
+  warn_of_idle_overrides(r);
   TRY(save_what_was_asked(r));
 
   bool holds = !r->has_verdict ||

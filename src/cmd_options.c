@@ -96,7 +96,7 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   return STATUS_OK;
 }
 
-static enum status unknown_option(const char *given, const struct command *command,
+static enum status unknown_option(const char *given, const struct command *command, struct arena *a,
                                   struct diag *d) {
   const char *names[OPTION_COUNT] = {0};
   int count = 0;
@@ -104,6 +104,7 @@ static enum status unknown_option(const char *given, const struct command *comma
     if (options[i].letter == 'h' || strchr(command->options, options[i].letter))
       names[count++] = options[i].name;
   const char *word = given + strspn(given, "-");
+  word = arena_printf(a, "%.*s", (int)strcspn(word, "="), word);
   const char *near = nearest_name(word, names);
   if (near)
     diag_hint(d, "Did you mean --%s? `narrowcast %s --help` lists the options.", near,
@@ -129,8 +130,12 @@ enum status options_parse(struct settings *s, const struct command *command, int
     const char *given = argv[optind - 1];
     if (letter == ':')
       return diag_fail(d, STATUS_USAGE, "%s needs a value", given);
+    if (letter == '?' && optopt == 0)
+      return unknown_option(given, command, a, d);
+    if (letter == '?' && strncmp(given, "--", 2) == 0 && strchr(given, '='))
+      return diag_fail(d, STATUS_USAGE, "%s: this option takes no value", given);
     if (letter == '?' || (letter != 'h' && !strchr(command->options, letter)))
-      return unknown_option(given, command, d);
+      return unknown_option(arena_printf(a, "-%c", letter == '?' ? optopt : letter), command, a, d);
     if (letter == 'h')
       *help = true;
     TRY(apply(s, (char)letter, optarg, a, d));
@@ -146,7 +151,24 @@ enum status options_parse(struct settings *s, const struct command *command, int
   }
   s->model = left > 0 ? argv[optind] : NULL;
   s->second = left > 1 ? argv[optind + 1] : NULL;
+  if (s->data && (s->has_random || s->random_samples))
+    return diag_fail(d, STATUS_USAGE,
+                     "--data and --%s exclude each other: samples are real or made up",
+                     s->has_random ? "random" : "samples");
   return STATUS_OK;
+}
+
+void warn_of_idle_overrides(const struct run *r) {
+  const struct settings *s = r->settings;
+  for (size_t i = 0; i < s->n_overrides; i += 2) {
+    char id[512];  // as policy_override_class calls the rule; one that is cut matches no node
+    snprintf(id, sizeof id, "--%s %s", s->overrides[i], s->overrides[i + 1]);
+    bool decided = false;
+    for (int n = 0; n < r->plan.n_nodes && !decided; n++)
+      decided = strcmp(r->plan.nodes[n].rule_id, id) == 0;
+    if (!decided)
+      diag_warn(r->diag, "%s decides for no node: see the names in the plan", id);
+  }
 }
 
 void print_command_help(const struct command *command, FILE *out) {

@@ -8,6 +8,7 @@ enum status command_plan(struct run *r) {
   if (r->settings->trace)
     TRY(run_trace(r));
   TRY(run_plan(r));
+  warn_of_idle_overrides(r);
   const char *output = r->settings->output
                            ? r->settings->output
                            : arena_printf(&r->arena, "%s.plan.json", r->settings->model);

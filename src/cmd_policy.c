@@ -1,4 +1,4 @@
-// policy: check a policy file, show a shipped policy, list them.
+// policy: check a policy file, show a shipped policy or target, list the policies.
 #include "cmd.h"
 
 #include <string.h>
@@ -15,6 +15,7 @@ static enum status check(struct run *r, const char *path) {
 
 static enum status show(struct run *r, const char *name) {
   const char *text = policy_text(name);
+  text = text ? text : target_text(name);
   if (!text)
     return policy_load(&r->policy, name, &r->arena, r->diag);  // says what is near
   fputs(text, stdout);

@@ -175,6 +175,9 @@ static bool result_is_rounded(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
   if (node->n_bodies > 0 || node->function >= 0)
     return true;
+  const Onnx__AttributeProto *reduction = node_attribute(node->proto, "reduction");
+  if (reduction && !(reduction->s.len == 4 && memcmp(reduction->s.data, "none", 4) == 0))
+    return false;  // ScatterND that adds or multiplies
   for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++)
     if (node_is(node->proto, exact[i]))
       return true;
@@ -195,6 +198,32 @@ static void widen_type_attributes(const struct node *node) {
   }
 }
 
+// A name for what comes before `name`. '/' twice: not a name that rewrite makes; a clash with the
+// model's own is looked up.
+static const char *earlier_name(const struct emulation *e, int scope, const char *name,
+                                const char *what) {
+  const char *earlier = arena_printf(e->arena, "%s//%s", name, what);
+  while (graph_lookup(e->graph, scope, earlier) >= 0)
+    earlier = arena_printf(e->arena, "%s'", earlier);
+  return earlier;
+}
+
+static Onnx__NodeProto *new_cast_to_float(struct arena *a, const char *input, const char *output) {
+  Onnx__NodeProto *node = emulate_new_round(a, input, output, FORMAT_FP32, false);
+  node->op_type = arena_strdup(a, "Cast");
+  node->domain = NULL;
+  node->name = arena_printf(a, "%s/typed", output);
+  node->n_attribute = 1;
+  node->attribute[0] = int_attribute(a, "to", FLOAT);
+  return node;
+}
+
+// True in a function's body and the graphs in it. There ONNX Runtime infers types by the schemas of
+// ONNX alone, which know no Round.
+static bool in_function(const struct graph *g, int scope) {
+  return g->scopes[g->scopes[scope].root].kind == SCOPE_FUNCTION;
+}
+
 // Appends the node and a Round behind each narrow output that is not rounded already.
 static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **list, size_t *count) {
   const struct graph *g = e->graph;
@@ -213,12 +242,14 @@ static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **li
     if (v < 0 || g->values[v].type.kind != TYPE_TENSOR || !is_narrow(g->values[v].type.elem_type))
       continue;
     enum format_id format = g->values[v].type.elem_type == FLOAT16 ? FORMAT_FP16 : FORMAT_BF16;
-    // '/' twice: not a name that rewrite makes; a clash with the model's own is looked up.
-    const char *exact = arena_printf(e->arena, "%s//exact", g->values[v].name);
-    while (graph_lookup(g, node->scope, exact) >= 0)
-      exact = arena_printf(e->arena, "%s'", exact);
+    const char *name = g->values[v].name, *rounded = name;
+    const char *exact = earlier_name(e, node->scope, name, "exact");
+    if (in_function(g, node->scope))
+      rounded = earlier_name(e, node->scope, name, "rounded");
     node->proto->output[k] = arena_strdup(e->arena, exact);
-    list[(*count)++] = emulate_new_round(e->arena, exact, g->values[v].name, format, e->ftz);
+    list[(*count)++] = emulate_new_round(e->arena, exact, rounded, format, e->ftz);
+    if (rounded != name)
+      list[(*count)++] = new_cast_to_float(e->arena, rounded, name);
   }
   return STATUS_OK;
 }
@@ -227,7 +258,7 @@ static enum status emulate_scope(struct emulation *e, int s) {
   const struct scope *scope = &e->graph->scopes[s];
   size_t capacity = 0, count = 0;
   for (int i = 0; i < scope->n_nodes; i++)
-    capacity += 1 + (size_t)e->graph->nodes[scope->nodes[i]].n_outputs;
+    capacity += 1 + 2 * (size_t)e->graph->nodes[scope->nodes[i]].n_outputs;
   Onnx__NodeProto **list = arena_array(e->arena, capacity, sizeof *list);
   for (int i = 0; i < scope->n_nodes; i++)
     TRY(emulate_node(e, scope->order[i], list, &count));

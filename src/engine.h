@@ -1,5 +1,5 @@
 // ONNX Runtime, loaded with dlopen: the only module that knows it. Sessions run models that may
-// hold three custom operators of domain "narrowcast", whose kernels see tensors in place:
+// hold custom operators of domain "narrowcast", whose kernels see tensors in place:
 //
 //   Observe(x) -> n            attribute id: adds x to probe->observed[id]; x float, double,
 //                              float16 or bfloat16 (converted), any shape; n is one int64 that
@@ -8,6 +8,8 @@
 //                              saturate, ftz: y = value to format and back; float in, float out
 //   Compare(reference, narrow) -> n   attribute id: adds both to probe->compared[id] (not the top-1
 //                              counts); float
+//
+// and those of update sites (see engine_updates.h), which fill probe->updates[id].
 //
 // Kernels use ONNX Runtime's own thread pool and give the same result for any number of threads.
 // Nodes that nobody reads, such as Observe and Compare, belong at the end of their graph, that of
@@ -21,6 +23,7 @@
 #include "diag.h"
 #include "samples.h"
 #include "stats.h"
+#include "updates.h"
 
 struct engine;   // a loaded library
 struct session;  // a model that is ready to run
@@ -49,6 +52,9 @@ struct probe {
                   // (systematic, every k-th); 0: all
   size_t window;
   int64_t step;
+  struct updates *updates;  // by site
+  size_t n_updates;
+  size_t update_sample;  // pairs (a, u), or terms of sums, of a site per run; 0: all
 };
 
 enum optimisation { OPTIMISE_NONE, OPTIMISE_BASIC, OPTIMISE_EXTENDED, OPTIMISE_ALL };

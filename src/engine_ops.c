@@ -8,6 +8,8 @@
 #include "engine_ops.h"
 
 #include "arena.h"
+#include "engine_kernel.h"
+#include "engine_updates.h"
 #include "onnx.pb-c.h"
 #include "round.h"
 
@@ -21,7 +23,8 @@ enum {
   CONVERTED = 2048  // elements converted to float at a time
 };
 
-// One of the three operators. The engine knows it by `base`, which is what it passes to callbacks.
+// One of the three operators here. The engine knows it by `base`, which is what it passes to
+// callbacks.
 struct custom_op {
   OrtCustomOp base;
   struct operators *owner;
@@ -31,6 +34,7 @@ struct operators {
   const OrtApi *api;
   struct probe *probe;
   struct custom_op observe, round, compare;
+  struct update_operators *updates;
   OrtCustomOpDomain *domain;
   // Results of pieces. One set is enough: a session runs one node after the other.
   struct stats_piece stats_pieces[ROUND];
@@ -44,21 +48,6 @@ struct kernel {
   struct round_mode mode;  // Round
 };
 
-#define ORT_TRY(expression)                                                                        \
-  do {                                                                                             \
-    OrtStatus *ort_try_status = (expression);                                                      \
-    if (ort_try_status)                                                                            \
-      return ort_try_status;                                                                       \
-  } while (0)
-
-// A tensor that the engine passed in.
-struct view {
-  ONNXTensorElementDataType type;
-  size_t count, rank;
-  int64_t dims[16];
-  const void *data;
-};
-
 static OrtStatus *view_fill(const OrtApi *api, struct view *view,
                             const OrtTensorTypeAndShapeInfo *info) {
   ORT_TRY(api->GetTensorElementType(info, &view->type));
@@ -69,7 +58,7 @@ static OrtStatus *view_fill(const OrtApi *api, struct view *view,
   return api->GetDimensions(info, view->dims, view->rank);
 }
 
-static OrtStatus *view_input(const OrtApi *api, const OrtKernelContext *context, size_t index,
+OrtStatus *kernel_view_input(const OrtApi *api, const OrtKernelContext *context, size_t index,
                              struct view *view) {
   const OrtValue *value = NULL;
   ORT_TRY(api->KernelContext_GetInput(context, index, &value));
@@ -92,8 +81,7 @@ static OrtStatus *output(const OrtApi *api, OrtKernelContext *context, const int
   return api->GetTensorMutableData(value, data);
 }
 
-// The output that nobody reads.
-static OrtStatus *output_count(const OrtApi *api, OrtKernelContext *context, size_t count) {
+OrtStatus *kernel_output_count(const OrtApi *api, OrtKernelContext *context, size_t count) {
   int64_t one = 1, result = (int64_t)count;
   void *data = NULL;
   ORT_TRY(output(api, context, &one, 1, &data));
@@ -174,7 +162,7 @@ static OrtStatus *observe_compute(void *state, OrtKernelContext *context) {
   struct operators *o = kernel->owner;
   const OrtApi *api = o->api;
   struct observe_task task = {.pieces = o->stats_pieces};
-  ORT_TRY(view_input(api, context, 0, &task.x));
+  ORT_TRY(kernel_view_input(api, context, 0, &task.x));
   if (!is_observable(task.x.type))
     return api->CreateStatus(ORT_INVALID_ARGUMENT, "Observe takes floating-point tensors only");
   task.stride = stats_stride(task.x.count, o->probe->sample);
@@ -192,9 +180,14 @@ static OrtStatus *observe_compute(void *state, OrtKernelContext *context) {
       stats_add_piece(&total, &o->stats_pieces[k]);
   }
   struct stats *s = &o->probe->observed[kernel->id];
+  if (s->runs == 0 && task.x.rank <= STATS_DIMS) {
+    s->has_shape = true;
+    s->rank = (int)task.x.rank;
+    memcpy(s->dims, task.x.dims, task.x.rank * sizeof *s->dims);
+  }
   stats_merge_piece(s, run);
   stats_end_run(s, run, o->probe->window, o->probe->step);
-  return output_count(api, context, task.x.count);
+  return kernel_output_count(api, context, task.x.count);
 }
 
 // ---- Round ----
@@ -217,7 +210,7 @@ static OrtStatus *round_compute(void *state, OrtKernelContext *context) {
   const OrtApi *api = kernel->owner->api;
   struct view x;
   void *y = NULL;
-  ORT_TRY(view_input(api, context, 0, &x));
+  ORT_TRY(kernel_view_input(api, context, 0, &x));
   ORT_TRY(output(api, context, x.dims, x.rank, &y));
   struct round_task task = {&kernel->mode, x.data, y, x.count};
   return in_parallel(api, context, round_piece, piece_count(x.count), &task);
@@ -244,12 +237,12 @@ static OrtStatus *compare_compute(void *state, OrtKernelContext *context) {
   struct operators *o = kernel->owner;
   const OrtApi *api = o->api;
   struct view reference, narrow;
-  ORT_TRY(view_input(api, context, 0, &reference));
-  ORT_TRY(view_input(api, context, 1, &narrow));
+  ORT_TRY(kernel_view_input(api, context, 0, &reference));
+  ORT_TRY(kernel_view_input(api, context, 1, &narrow));
   struct compare *c = &o->probe->compared[kernel->id];
   if (reference.count != narrow.count) {
     c->mismatched++;
-    return output_count(api, context, 0);
+    return kernel_output_count(api, context, 0);
   }
   struct compare_task task = {o->compare_pieces, reference.data, narrow.data, reference.count, 0};
   struct compare_piece total = {0};
@@ -261,13 +254,12 @@ static OrtStatus *compare_compute(void *state, OrtKernelContext *context) {
       compare_merge_piece(&total, &o->compare_pieces[k]);
   }
   compare_end_run(c, &total, o->probe->step);
-  return output_count(api, context, task.count);
+  return kernel_output_count(api, context, task.count);
 }
 
 // ---- Kernels' making: attributes ----
 
-// An absent attribute leaves *value.
-static void attribute_int(const OrtApi *api, const OrtKernelInfo *info, const char *name,
+void kernel_attribute_int(const OrtApi *api, const OrtKernelInfo *info, const char *name,
                           int64_t *value) {
   OrtStatus *status = api->KernelInfoGetAttribute_int64(info, name, value);
   if (status)
@@ -287,7 +279,7 @@ static OrtStatus *create_with_id(const OrtCustomOp *base, const OrtKernelInfo *i
                                  void **kernel) {
   const OrtApi *api = ((const struct custom_op *)(const void *)base)->owner->api;
   int64_t id = -1;
-  attribute_int(api, info, "id", &id);
+  kernel_attribute_int(api, info, "id", &id);
   if (id < 0 || (uint64_t)id >= limit)
     return api->CreateStatus(ORT_INVALID_ARGUMENT, "attribute id is missing or out of range");
   ORT_TRY(kernel_create(base, kernel));
@@ -320,9 +312,9 @@ static OrtStatus *round_create(const OrtCustomOp *base, const OrtApi *api,
   if (!format)
     return ours->CreateStatus(ORT_INVALID_ARGUMENT, "attribute format names no number format");
   int64_t scale = 0, saturate = 0, ftz = 0;
-  attribute_int(ours, info, "scale", &scale);
-  attribute_int(ours, info, "saturate", &saturate);
-  attribute_int(ours, info, "ftz", &ftz);
+  kernel_attribute_int(ours, info, "scale", &scale);
+  kernel_attribute_int(ours, info, "saturate", &saturate);
+  kernel_attribute_int(ours, info, "ftz", &ftz);
   if (scale < -126 || scale > 126)
     return ours->CreateStatus(ORT_INVALID_ARGUMENT, "attribute scale is not in -126 .. 126");
   ORT_TRY(kernel_create(base, kernel));
@@ -402,8 +394,7 @@ static int version_last(const OrtCustomOp *op) {
   return INT32_MAX;
 }
 
-// `version` says which members the engine may read: those of ONNX Runtime 1.17, for all versions.
-static const OrtCustomOp common = {
+const OrtCustomOp kernel_operator = {
     .version = 17,
     .GetExecutionProviderType = no_provider,
     .GetInputTypeCount = one,
@@ -417,21 +408,21 @@ static const OrtCustomOp common = {
 };
 
 static void operators_fill(struct operators *o) {
-  o->observe = (struct custom_op){common, o};
+  o->observe = (struct custom_op){kernel_operator, o};
   o->observe.base.GetName = observe_name;
   o->observe.base.GetInputType = type_any;
   o->observe.base.GetOutputType = type_int64;
   o->observe.base.CreateKernelV2 = observe_create;
   o->observe.base.KernelComputeV2 = observe_compute;
 
-  o->round = (struct custom_op){common, o};
+  o->round = (struct custom_op){kernel_operator, o};
   o->round.base.GetName = round_name;
   o->round.base.GetInputType = type_float;
   o->round.base.GetOutputType = type_float;
   o->round.base.CreateKernelV2 = round_create;
   o->round.base.KernelComputeV2 = round_compute;
 
-  o->compare = (struct custom_op){common, o};
+  o->compare = (struct custom_op){kernel_operator, o};
   o->compare.base.GetName = compare_name;
   o->compare.base.GetInputType = type_float;
   o->compare.base.GetInputTypeCount = two;
@@ -453,6 +444,7 @@ OrtStatus *operators_register(struct operators **operators, const OrtApi *api,
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->observe.base));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->round.base));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->compare.base));
+  ORT_TRY(update_operators_add(&o->updates, api, o->domain, probe));
   return api->AddCustomOpDomain(options, o->domain);
 }
 
@@ -461,5 +453,6 @@ void operators_free(struct operators *operators) {
     return;
   if (operators->domain)
     operators->api->ReleaseCustomOpDomain(operators->domain);
+  update_operators_free(operators->updates);
   free(operators);
 }

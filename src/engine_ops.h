@@ -8,8 +8,8 @@
 
 struct operators;
 
-// Registers the three operators in `options`, for one session. `probe` may be NULL (a model with
-// Observe or Compare nodes then fails to load). `operators` must outlive the session; free it with
+// Registers the operators in `options`, for one session, those of engine_updates.h too. `probe` may be NULL (a model with
+// nodes of ours but Round then fails to load). `operators` must outlive the session; free it with
 // operators_free also after an error, which is one of the engine's.
 OrtStatus *operators_register(struct operators **operators, const OrtApi *api,
                               OrtSessionOptions *options, struct probe *probe);

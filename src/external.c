@@ -63,24 +63,28 @@ static bool is_below(const char *path, const char *root) {
   return strncmp(path, root, length) == 0 && path[length] == '/' && path[length + 1];
 }
 
-static enum status get_externals(struct model *m, struct diag *d) {
-  if (m->externals)
-    return STATUS_OK;
-  char *root = resolve(m->arena, m->directory);
-  if (!root)
-    return diag_fail(d, STATUS_IO, "the model's folder %s, where its external data should be: %s",
-                     m->directory, strerror(errno));
+// All clones of a model share what is mapped: it lives in the arena of the model that was loaded.
+void external_open(struct model *m) {
   m->externals = arena_alloc(m->arena, sizeof *m->externals);
-  m->externals->root = root;
+  m->externals->arena = m->arena;
   m->externals->index.arena = m->arena;
-  return STATUS_OK;
+}
+
+static enum status find_root(struct model *m, struct diag *d) {
+  struct externals *e = m->externals;
+  if (!e->root)
+    e->root = resolve(e->arena, m->directory);
+  if (e->root)
+    return STATUS_OK;
+  return diag_fail(d, STATUS_IO, "the model's folder %s, where its external data should be: %s",
+                   m->directory, strerror(errno));
 }
 
 // The file that `location` leads to, after all checks that need the file system.
 static enum status resolve_location(struct model *m, const char *location, char **resolved,
                                     struct diag *d) {
-  char *path = arena_printf(m->arena, "%s/%s", m->directory, location);
-  *resolved = resolve(m->arena, path);
+  char *path = arena_printf(m->externals->arena, "%s/%s", m->directory, location);
+  *resolved = resolve(m->externals->arena, path);
   if (!*resolved) {
     diag_hint(d, "Put the data file beside the model, as it was exported.");
     return diag_fail(d, STATUS_IO, "external data file '%s': %s", location, strerror(errno));
@@ -92,7 +96,7 @@ static enum status resolve_location(struct model *m, const char *location, char 
                      "external data file '%s' is a symbolic link out of the model's folder",
                      location);
   }
-  char *self = resolve(m->arena, m->path);
+  char *self = resolve(m->externals->arena, m->path);
   if (self && strcmp(self, *resolved) == 0)
     return diag_fail(d, STATUS_MODEL, "external data location '%s' is the model file itself",
                      location);
@@ -100,13 +104,13 @@ static enum status resolve_location(struct model *m, const char *location, char 
 }
 
 static enum status find_file(struct model *m, const char *location, int *file, struct diag *d) {
-  TRY(get_externals(m, d));
+  TRY(find_root(m, d));
   struct externals *e = m->externals;
   *file = map_get(&e->index, 0, location);
   if (*file >= 0)
     return STATUS_OK;
   const char *fault = external_location_fault(location);
-  char *plain = normalize(m->arena, location);
+  char *plain = normalize(m->externals->arena, location);
   if (!fault && !plain[0])
     fault = "names a folder";
   if (fault) {
@@ -119,7 +123,7 @@ static enum status find_file(struct model *m, const char *location, int *file, s
     struct external_file f = {.location = plain};
     TRY(resolve_location(m, plain, &resolved, d));
     TRY(file_map(resolved, &f.bytes, &f.size, d));
-    e->files = arena_grow(m->arena, e->files, &e->capacity, e->count + 1, sizeof f);
+    e->files = arena_grow(m->externals->arena, e->files, &e->capacity, e->count + 1, sizeof f);
     *file = (int)e->count;
     e->files[e->count++] = f;
     map_put(&e->index, 0, plain, *file);

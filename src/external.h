@@ -13,6 +13,7 @@ struct external_file {
 };
 
 struct externals {
+  struct arena *arena;          // of the model that was loaded, whose clones share this
   struct external_file *files;  // in the order in which they were first needed
   size_t count, capacity;
   struct map index;  // location as written -> file
@@ -34,5 +35,8 @@ enum status external_find(struct model *m, const Onnx__TensorProto *t, struct ex
 
 // Unmaps all files.
 void external_close(struct model *m);
+
+// Makes the empty list; nothing is opened yet.
+void external_open(struct model *m);
 
 #endif

@@ -574,6 +574,15 @@ static enum status check_main_inputs(struct builder *b) {
   return STATUS_OK;
 }
 
+static bool lists_all_initializers(const struct graph *g) {
+  if (g->model->proto->ir_version < 4)
+    return true;
+  for (int v = 0; v < g->n_values; v++)
+    if (g->values[v].scope == 0 && g->values[v].origin == ORIGIN_INITIALIZER)
+      return false;
+  return true;
+}
+
 enum status graph_build(struct graph *g, struct model *m, const struct schema_table *schemas,
                         struct arena *a, struct diag *d) {
   *g = (struct graph){.model = m,
@@ -590,6 +599,7 @@ enum status graph_build(struct graph *g, struct model *m, const struct schema_ta
   int main_scope;
   TRY(define_scope(&b, blank, &main_scope));
   TRY(check_main_inputs(&b));
+  g->all_listed = lists_all_initializers(g);
   TRY(define_functions(&b, m->proto));
   TRY(resolve(&b));
   TRY(graph_sort(g, d));

@@ -84,6 +84,7 @@ struct graph {
   struct value *values;
   int n_scopes, n_nodes, n_values;
   size_t capacity_scopes, capacity_nodes, capacity_values;
+  bool all_listed;    // every initializer of the main graph is listed as a graph input too
   struct map names;   // (scope, name) -> value
   struct map opsets;  // (root scope, domain) -> version
   struct map paths;   // (0, path) -> scope
@@ -115,7 +116,9 @@ const char *graph_node_label(const struct graph *g, int node);
 // The attribute of that name, or NULL.
 Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
 
-// True if the value is an initializer that cannot be overridden, or comes from a Constant node.
+// True if the value is an initializer that callers are not meant to override, or comes from a
+// Constant node. An initializer that is a graph input as well can be overridden, except in models
+// that list all of theirs (as every one below IR 4 does).
 bool graph_is_constant(const struct graph *g, int value);
 
 // The constant tensor that the value holds: a dense initializer that is not a graph input, or the

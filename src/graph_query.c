@@ -103,10 +103,10 @@ static Onnx__TensorProto *constant_tensor(struct arena *a, const Onnx__NodeProto
   return NULL;
 }
 
-// Before IR 4 every initializer had to be listed as a graph input as well, and none can be
-// overridden.
+// Where every initializer is listed as a graph input as well, none is meant to be overridden:
+// before IR 4 each had to be listed, and exporters went on doing so for years.
 static bool listed_initializer(const struct graph *g, const struct value *v) {
-  return v->origin == ORIGIN_INPUT && v->initializer && g->model->proto->ir_version < 4;
+  return v->origin == ORIGIN_INPUT && v->initializer && g->all_listed;
 }
 
 bool graph_is_constant(const struct graph *g, int value) {

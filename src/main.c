@@ -93,9 +93,11 @@ int main(int argc, char **argv) {
   }
   struct diag d = {0};
   enum status status = run_command(argc, argv, &d);
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    enum status failed = diag_fail(&d, STATUS_IO, "standard output cannot be written");
+    status = status == STATUS_OK ? failed : status;
+  }
   if (d.status != STATUS_OK)
     diag_print(&d, stderr);
-  if (fflush(stdout) != 0 && status == STATUS_OK)
-    status = STATUS_IO;
   return (int)status;
 }

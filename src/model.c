@@ -222,6 +222,7 @@ static void set_path(struct model *m, const char *path) {
 }
 
 static enum status load(struct model *m, const struct model_limits *limits, struct diag *d) {
+  external_open(m);
   enum status status = unpack(m, limits ? limits : &model_default_limits, d);
   if (status != STATUS_OK)
     return explain(m, status, d);

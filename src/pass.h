@@ -22,6 +22,7 @@ struct rewrite {
   struct added_node *added;
   size_t n_added, capacity_added;
   int *first_added, *last_added;  // per value: chain of the nodes placed behind it
+  size_t *initializer_capacity;   // per scope: of its list of initializers; 0: not lengthened yet
 };
 
 // Does its part of the rewrite. Errors: STATUS_MODEL.

@@ -66,13 +66,15 @@ static void replace_in_place(struct rewrite *w, int v, Onnx__TensorProto *narrow
 // Adds a copy under a new name: an initializer where the scope has such, else a Constant node
 // (function bodies; models of IR below 4, where an initializer would have to be a graph input).
 static void add_copy(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
-  Onnx__GraphProto *graph = w->graph->scopes[w->graph->values[v].scope].graph;
+  int scope = w->graph->values[v].scope;
+  Onnx__GraphProto *graph = w->graph->scopes[scope].graph;
   if (graph && w->model->proto->ir_version >= 4) {
-    Onnx__TensorProto **list = arena_array(w->arena, graph->n_initializer + 1, sizeof *list);
-    if (graph->n_initializer)
-      memcpy(list, graph->initializer, graph->n_initializer * sizeof *list);
-    list[graph->n_initializer++] = narrow;
-    graph->initializer = list;
+    size_t *capacity = &w->initializer_capacity[scope];
+    if (*capacity == 0)
+      *capacity = graph->n_initializer;  // the list as it was read is full
+    graph->initializer = arena_grow(w->arena, graph->initializer, capacity,
+                                    graph->n_initializer + 1, sizeof *graph->initializer);
+    graph->initializer[graph->n_initializer++] = narrow;
     return;
   }
   Onnx__NodeProto *node = rewrite_new_node(w, "Constant", NULL, narrow->name);

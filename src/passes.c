@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FIRST_SUFFIX = 2 };  // "x__fp16", then "x__fp16_2"
+
 // The first four make one change between them: a reader renamed by one is typed right only after
 // the others. `whole` says that the model is consistent again after the pass, and the driver has it
 // checked.
@@ -21,12 +23,18 @@ static const struct {
     {"metadata", pass_metadata, true},
 };
 
-// `wanted`, or with a number behind it, so that no value and no node of the model is called so.
+// `wanted`, or with a number behind it, so that no value and no node of the model is called so. The
+// map holds the number to try next: many scopes may use one name.
 static const char *unused_name(struct rewrite *w, const char *wanted) {
   const char *name = wanted;
-  for (int k = 2; map_get(&w->names, 0, name) >= 0; k++)
-    name = arena_printf(w->arena, "%s_%d", wanted, k);
-  map_put(&w->names, 0, name, 1);
+  int next = map_get(&w->names, 0, wanted);
+  if (next >= 0) {
+    do
+      name = arena_printf(w->arena, "%s_%d", wanted, next++);
+    while (map_get(&w->names, 0, name) >= 0);
+    map_put(&w->names, 0, wanted, next);
+  }
+  map_put(&w->names, 0, name, FIRST_SUFFIX);
   return name;
 }
 
@@ -207,10 +215,10 @@ static void collect_names(struct rewrite *w) {
   const struct graph *g = w->graph;
   w->names.arena = w->arena;
   for (int v = 0; v < g->n_values; v++)
-    map_put(&w->names, 0, g->values[v].name, 1);
+    map_put(&w->names, 0, g->values[v].name, FIRST_SUFFIX);
   for (int n = 0; n < g->n_nodes; n++)
     if (g->nodes[n].proto->name)
-      map_put(&w->names, 0, g->nodes[n].proto->name, 1);
+      map_put(&w->names, 0, g->nodes[n].proto->name, FIRST_SUFFIX);
 }
 
 enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p,
@@ -225,6 +233,7 @@ enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p
       .report = report,
       .first_added = arena_array(a, values, sizeof *w.first_added),
       .last_added = arena_array(a, values, sizeof *w.last_added),
+      .initializer_capacity = arena_array(a, (size_t)g->n_scopes, sizeof *w.initializer_capacity),
   };
   for (size_t v = 0; v < values; v++)
     w.first_added[v] = w.last_added[v] = -1;

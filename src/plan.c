@@ -32,6 +32,7 @@ static const struct {
     [REASON_PROMOTED] = {"promoted", "was promoted, since a claim did not hold with it narrow"},
     [REASON_QUANTISED] = {"quantised", "is part of a quantised island, which is left alone"},
     [REASON_ENGINE] = {"engine", "ONNX Runtime crashes on this pattern if it is narrow"},
+    [REASON_STEP] = {"step", "updates of a value are smaller than a step of the format"},
     [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
 };
 
@@ -261,11 +262,23 @@ static enum status may_run(struct planner *pl, int n, int r, enum reason *why, i
   return test_side(pl, n, r, var, true, why, culprit, d);
 }
 
+// Inputs that hold positions or counts stay exact: fp16 has no odd integer above 2048, bf16 none
+// above 256, and the range test does not see that.
+static bool holds_positions(const struct node *node, int k) {
+  return (node_is(node->proto, "OneHot") && k < 2) ||  // indices, depth
+         (node_is(node->proto, "Resize") && k == 1);   // roi
+}
+
 // Variables besides the main one narrow along if all their values pass, else they stay fp32.
 static enum status find_wide_variables(struct planner *pl, int n, struct diag *d) {
   const struct node *node = &pl->graph->nodes[n];
   struct node_plan *out = &pl->plan->nodes[n];
   int main_var = plan_main_variable(pl->graph, n);
+  for (int k = 0; k < node->n_inputs; k++) {
+    const struct formal *f = holds_positions(node, k) ? schema_input(node->schema, k) : NULL;
+    if (f && f->var != main_var && is_fp32(pl->graph, node->inputs[k]))
+      out->wide_vars |= 1ull << f->var;
+  }
   for (int var = 0; var < node->schema->n_vars && var < 64; var++) {
     if (var == main_var)
       continue;
@@ -500,9 +513,12 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
     classify(&pl, n);
     TRY(find_allowed(&pl, n, d));
   }
-  assign_formats(p, g, policy, pl.allowed, a);
+  struct costs costs;
+  costs_init(&costs, g, t, &policy->target, a);
+  assign_formats(p, g, pl.allowed, &costs, a);
   for (int v = 0; v < g->n_values; v++)
     TRY(plan_value(&pl, v, d));
+  costs_sum(&costs, p, pl.allowed);
   plan_find_headroom(p, g);
   return STATUS_OK;
 }

@@ -21,13 +21,14 @@ enum reason {
   REASON_SCHEMA,        // the operator does not allow the format at this opset
   REASON_UNKNOWN_OP,    // no schema
   REASON_SHAPE_MATH,    // computes shapes
-  REASON_NO_NEIGHBOUR,  // follow, but nothing narrow next to it
+  REASON_NO_NEIGHBOUR,  // follow, but nothing that could be narrow leads to it
   REASON_BOUNDARY,      // would cost more Casts than it saves
   REASON_NONFINITE,     // NaN or infinity in the fp32 run
   REASON_PROMOTED,      // promoted to meet a claim
   REASON_QUANTISED,     // part of a quantised island
   REASON_ENGINE,        // an engine in wide use crashes on it narrow
   REASON_POLYMORPHIC,   // inside a function that is called with different types
+  REASON_STEP,          // updates of the value are smaller than a step
   REASON_COUNT
 };
 const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"
@@ -37,6 +38,8 @@ const char *reason_text(enum reason r);  // a sentence for people
 struct fit {
   enum reason reason;  // REASON_NONE: passes
   double absmax, headroom, zero_fraction, subnormal_fraction, sqnr_db;
+  bool accumulates;      // the value is one whose updates count, and ...
+  double lost_fraction;  // ... of these, the share below a step, as steps_lost (plan_step.h)
 };
 
 struct value_plan {
@@ -76,6 +79,20 @@ struct promotions {
   size_t count, capacity;
 };
 
+// What the plan costs on the policy's target, as modelled by plan_cost.h; per run of the model.
+struct plan_costs {
+  const char *target;  // its name; NULL: not modelled (a plan that was read from a file)
+  int target_version;
+  double time_before, time_after;                // s: in fp32, and as planned, Casts included
+  double time_casts;                             // s, of time_after
+  double traffic_before, traffic_after;          // bytes read and written by all nodes and Casts
+  double constants_before, constants_after;      // bytes; kept in two formats counts twice
+  double activations_before, activations_after;  // bytes of all other values, not all live at once
+  double fixed_share;  // of time_before: nodes that may not run narrow, so cannot become faster
+  int casts;
+  int left_wide;  // nodes that may run narrow and stay fp32 because Casts would cost more
+};
+
 struct plan {
   struct value_plan *values;  // by value id
   struct node_plan *nodes;    // by node id
@@ -101,6 +118,7 @@ struct plan {
   struct hold_out hold_out;
   size_t samples;                       // in all, the held-out ones included; 0 without a trace
   const struct promotions *promotions;  // NULL: none
+  struct plan_costs costs;
   double headroom;  // factor by which inputs may grow before the first narrow tensor overflows
   int headroom_value;
 };

@@ -21,6 +21,7 @@ void fits_init(struct fits *f, struct graph *g, const struct trace *t, const str
       .known = arena_array(a, values, sizeof *f->known),
       .tested = arena_array(a, values * (size_t)policy->n_ladder, sizeof *f->tested),
   };
+  steps_init(&f->steps, g, t, policy, a);
 }
 
 static bool representable_without_harm(const struct fit *fit, double max_zero, double max_subnormal,
@@ -36,15 +37,18 @@ static bool representable_without_harm(const struct fit *fit, double max_zero, d
   return true;
 }
 
-static struct fit range_test(const struct fits *f, int v, enum format_id format) {
+static struct fit range_test(const struct fits *f, int v, enum format_id format, int scale) {
   const struct policy *policy = f->policy;
   struct fit fit = {.reason = REASON_NOT_SEEN};
   if (!f->trace || f->trace->stats[v].runs == 0)
     return fit;
   const struct stats *s = &f->trace->stats[v];
-  struct stats_fit measured = stats_fit(s, format, 0, policy->margin, policy->ftz);
+  struct stats_fit measured = stats_fit(s, format, scale, policy->margin, policy->ftz);
+  double lost = steps_lost(&f->steps, v, format);
   fit = (struct fit){
       .reason = REASON_NONE,
+      .accumulates = lost >= 0,
+      .lost_fraction = lost >= 0 ? lost : 0,
       .absmax = (double)stats_absmax(s),
       .headroom = measured.headroom,
       .zero_fraction = measured.zero_fraction,
@@ -55,9 +59,10 @@ static struct fit range_test(const struct fits *f, int v, enum format_id format)
     fit.reason = REASON_NONFINITE;
   else if (measured.overflows)
     fit.reason = REASON_OVERFLOW;
-  else
-    representable_without_harm(&fit, policy->max_zero_fraction, policy->max_subnormal_fraction,
-                               &fit.reason);
+  else if (representable_without_harm(&fit, policy->max_zero_fraction,
+                                      policy->max_subnormal_fraction, &fit.reason) &&
+           steps_forbid(&f->steps, lost))
+    fit.reason = REASON_STEP;
   return fit;
 }
 
@@ -85,12 +90,12 @@ static void count_block(struct constant_count *c, const struct round_mode *mode,
   }
 }
 
-static enum status count_constant(const struct fits *f, int v, enum format_id format,
+static enum status count_constant(const struct fits *f, int v, enum format_id format, int scale,
                                   Onnx__TensorProto *proto, struct constant_count *c,
                                   struct diag *d) {
   enum { BLOCK = 4096 };
   float block[BLOCK], scratch[BLOCK];
-  struct round_mode mode = {.format = &formats[format], .ftz = f->policy->ftz};
+  struct round_mode mode = {.format = &formats[format], .ftz = f->policy->ftz, .scale_log2 = scale};
   struct tensor t;
   struct arena temporary = {0};
   enum status status = tensor_read(f->graph->model, proto, &temporary, &t, d);
@@ -109,11 +114,11 @@ static enum status count_constant(const struct fits *f, int v, enum format_id fo
   return status;
 }
 
-static enum status constants_test(const struct fits *f, int v, enum format_id format,
+static enum status constants_test(const struct fits *f, int v, enum format_id format, int scale,
                                   Onnx__TensorProto *proto, struct fit *fit, struct diag *d) {
   const struct policy *policy = f->policy;
   struct constant_count c = {0};
-  TRY(count_constant(f, v, format, proto, &c, d));
+  TRY(count_constant(f, v, format, scale, proto, &c, d));
   double total = c.finite_nonzero ? (double)c.finite_nonzero : 1;
   *fit = (struct fit){
       .reason = REASON_NONE,
@@ -132,25 +137,29 @@ static enum status constants_test(const struct fits *f, int v, enum format_id fo
   return STATUS_OK;
 }
 
-enum status fits_test(struct fits *f, int v, int r, const struct fit **result, struct diag *d) {
-  size_t rungs = (size_t)f->policy->n_ladder;
-  if (!f->known[v])
-    f->known[v] = arena_array(f->arena, rungs, sizeof **f->known);
-  struct fit *fit = &f->known[v][r];
-  *result = fit;
-  bool *tested = &f->tested[(size_t)v * rungs + (size_t)r];
-  if (*tested)
-    return STATUS_OK;
-  *tested = true;
+enum status fits_test_scaled(struct fits *f, int v, int r, int scale, struct fit *fit,
+                             struct diag *d) {
   enum format_id format = f->policy->ladder[r];
   Onnx__TensorProto *constant = graph_constant(f->graph, v);
   if (constant)
-    TRY(constants_test(f, v, format, constant, fit, d));
+    TRY(constants_test(f, v, format, scale, constant, fit, d));
   else
-    *fit = range_test(f, v, format);
+    *fit = range_test(f, v, format, scale);
   if (f->promotions && f->promotions->rung && r < f->promotions->rung[v])
     fit->reason = REASON_PROMOTED;
   if (format == FORMAT_FP32)
     fit->reason = REASON_NONE;
   return STATUS_OK;
+}
+
+enum status fits_test(struct fits *f, int v, int r, const struct fit **result, struct diag *d) {
+  size_t rungs = (size_t)f->policy->n_ladder;
+  if (!f->known[v])
+    f->known[v] = arena_array(f->arena, rungs, sizeof **f->known);
+  *result = &f->known[v][r];
+  bool *tested = &f->tested[(size_t)v * rungs + (size_t)r];
+  if (*tested)
+    return STATUS_OK;
+  *tested = true;
+  return fits_test_scaled(f, v, r, 0, &f->known[v][r], d);
 }

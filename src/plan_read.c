@@ -15,6 +15,7 @@ struct plan_reader {
   const char *path, *text;
   struct json_path at;
   struct map scopes;  // path -> scope
+  struct map labels;  // label -> value
 };
 
 static enum status fail(struct plan_reader *r, const char *message) {
@@ -82,14 +83,43 @@ static enum status integer_member(struct plan_reader *r, const cJSON *object, co
   return STATUS_OK;
 }
 
-static enum status format_member(struct plan_reader *r, const cJSON *object, enum format_id *out) {
+static enum status format_member(struct plan_reader *r, const cJSON *object, const char *key,
+                                 enum format_id *out) {
   const char *name;
-  TRY(text_member(r, object, "format", &name));
+  TRY(text_member(r, object, key, &name));
   const struct format *f = format_find(name);
   if (!f || (f->id != FORMAT_FP32 && f->id != FORMAT_FP16 && f->id != FORMAT_BF16))
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
-                     "format \"%s\" cannot be written yet: use fp16, bf16 or fp32", name);
+                     "%s \"%s\" cannot be written yet: use fp16, bf16 or fp32", key, name);
   *out = f->id;
+  return STATUS_OK;
+}
+
+// A value by its label (graph_value_label).
+static enum status label_member(struct plan_reader *r, const cJSON *object, const char *key,
+                                int *value) {
+  const char *label;
+  TRY(text_member(r, object, key, &label));
+  *value = map_get(&r->labels, 0, label);
+  if (*value >= 0)
+    return STATUS_OK;
+  return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                   "the model has no value \"%s\"", label);
+}
+
+// A list of strings, NULL-terminated.
+static enum status texts_member(struct plan_reader *r, const cJSON *object, const char *key,
+                                const char ***out) {
+  const cJSON *list, *item;
+  TRY(member(r, object, key, &list));
+  size_t count = 0;
+  *out = arena_array(r->arena, (size_t)cJSON_GetArraySize(list) + 1, sizeof **out);
+  cJSON_ArrayForEach(item, list) {
+    if (!cJSON_IsString(item))
+      return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                       "\"%s\" is not a list of strings", key);
+    (*out)[count++] = arena_strdup(r->arena, item->valuestring);
+  }
   return STATUS_OK;
 }
 
@@ -119,6 +149,7 @@ static enum status read_head(struct plan_reader *r, const cJSON *root) {
   const char *text;
   TRY(text_member(r, policy, "sha256", &text));
   snprintf(p->policy_sha256, sizeof p->policy_sha256, "%s", text);
+  TRY(texts_member(r, policy, "overrides", &p->overrides));
   TRY(text_member(r, policy, "inputs", &text));
   p->narrow_inputs = strcmp(text, "narrow") == 0;
   TRY(text_member(r, policy, "outputs", &text));
@@ -182,17 +213,9 @@ static enum status read_claim(struct plan_reader *r, const cJSON *item, struct c
   TRY(member(r, item, "limit", &limit));
   if (!json_to_number(limit, &c->limit))
     return fail(r, "\"limit\" is not a number");
-  const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(item, "outputs"), *name;
-  if (!outputs)
+  if (!cJSON_GetObjectItemCaseSensitive(item, "outputs"))
     return STATUS_OK;
-  size_t count = 0;
-  c->outputs = arena_array(r->arena, (size_t)cJSON_GetArraySize(outputs) + 1, sizeof *c->outputs);
-  cJSON_ArrayForEach(name, outputs) {
-    if (!cJSON_IsString(name))
-      return fail(r, "\"outputs\" is not a list of names");
-    c->outputs[count++] = arena_strdup(r->arena, name->valuestring);
-  }
-  return STATUS_OK;
+  return texts_member(r, item, "outputs", &c->outputs);
 }
 
 static enum status read_claims(struct plan_reader *r, const cJSON *root) {
@@ -207,6 +230,33 @@ static enum status read_claims(struct plan_reader *r, const cJSON *root) {
     json_pop(&r->at);
   }
   json_pop(&r->at);
+  return STATUS_OK;
+}
+
+static enum status read_promotion(struct plan_reader *r, const cJSON *item, struct promotion *p) {
+  const cJSON *error;
+  TRY(integer_member(r, item, "round", &p->round));
+  TRY(label_member(r, item, "value", &p->value));
+  TRY(format_member(r, item, "from", &p->from));
+  TRY(format_member(r, item, "to", &p->to));
+  TRY(member(r, item, "error", &error));
+  return json_to_number(error, &p->error) ? STATUS_OK : fail(r, "\"error\" is not a number");
+}
+
+// What was promoted is for people: what it led to stands at the nodes.
+static enum status read_promotions(struct plan_reader *r, const cJSON *root) {
+  const cJSON *list, *item;
+  TRY(member(r, root, "promotions", &list));
+  struct promotions *p = arena_alloc(r->arena, sizeof *p);
+  p->log = arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *p->log);
+  json_push_key(&r->at, "promotions");
+  cJSON_ArrayForEach(item, list) {
+    json_push_index(&r->at, (int)p->count);
+    TRY(read_promotion(r, item, &p->log[p->count++]));
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  r->plan->promotions = p;
   return STATUS_OK;
 }
 
@@ -267,12 +317,18 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
   if (!node_class_find(class, &node->class))
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "unknown class \"%s\"",
                      class);
-  TRY(format_member(r, item, &node->format));
+  TRY(format_member(r, item, "format", &node->format));
   node->reason = node->format == FORMAT_FP32 ? REASON_CLASS : REASON_NONE;
   const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "reason");
   for (int k = 0; reason && cJSON_IsString(reason) && k < REASON_COUNT; k++)
     if (strcmp(reason_name((enum reason)k), reason->valuestring) == 0)
       node->reason = (enum reason)k;
+  if (cJSON_GetObjectItemCaseSensitive(item, "tried"))
+    TRY(format_member(r, item, "tried", &node->reason_format));
+  if (cJSON_GetObjectItemCaseSensitive(item, "allowed_from_opset"))
+    TRY(integer_member(r, item, "allowed_from_opset", &node->opset_needed));
+  if (cJSON_GetObjectItemCaseSensitive(item, "because_of"))
+    TRY(label_member(r, item, "because_of", &node->reason_value));
   TRY(read_wide_variables(r, item, n));
   return check_node_format(r, n);
 }
@@ -306,13 +362,15 @@ static enum status read_fit(struct plan_reader *r, const cJSON *item, struct fit
                  {"headroom", &fit->headroom},
                  {"zero_fraction", &fit->zero_fraction},
                  {"subnormal_fraction", &fit->subnormal_fraction},
-                 {"sqnr_db", &fit->sqnr_db}};
+                 {"sqnr_db", &fit->sqnr_db},
+                 {"lost_updates_fraction", &fit->lost_fraction}};
   for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
     const cJSON *number = cJSON_GetObjectItemCaseSensitive(item, numbers[k].key);
     if (number && !json_to_number(number, numbers[k].out))
       return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "\"%s\" is not a number",
                        numbers[k].key);
   }
+  fit->accumulates = cJSON_GetObjectItemCaseSensitive(item, "lost_updates_fraction") != NULL;
   const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "reason");
   for (int k = 0; reason && cJSON_IsString(reason) && k < REASON_COUNT; k++)
     if (strcmp(reason_name((enum reason)k), reason->valuestring) == 0)
@@ -330,7 +388,7 @@ static enum status read_value(struct plan_reader *r, const cJSON *item) {
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
                      "the model has no fp32 value \"%s\" there", name);
   enum format_id format;
-  TRY(format_member(r, item, &format));
+  TRY(format_member(r, item, "format", &format));
   TRY(integer_member(r, item, "scale_log2", &scale));
   if (scale != 0)
     return fail(r, "scales cannot be written yet: scale_log2 must be 0");
@@ -372,6 +430,7 @@ static enum status read_plan(struct plan_reader *r, const cJSON *root) {
   TRY(read_ladder(r, root));
   TRY(read_statistics(r, root));
   TRY(read_claims(r, root));
+  TRY(read_promotions(r, root));
   TRY(read_nodes(r, root));
   TRY(read_values(r, root));
   plan_find_headroom(r->plan, r->graph);
@@ -390,6 +449,9 @@ enum status plan_read(struct plan *p, struct graph *g, const char *path, struct 
   r.scopes.arena = a;
   for (int s = 0; s < g->n_scopes; s++)
     map_put(&r.scopes, 0, g->scopes[s].path, s);
+  r.labels.arena = a;
+  for (int v = 0; v < g->n_values; v++)
+    map_put(&r.labels, 0, graph_value_label(g, v), v);
   cJSON *root;
   TRY(json_read(&root, &r.text, path, STATUS_POLICY, a, d));
   enum status status = read_plan(&r, root);

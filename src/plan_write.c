@@ -75,6 +75,34 @@ static void write_promotions(struct json_writer *w, const struct plan *p, const 
   json_end_array(w);
 }
 
+static void write_pair(struct json_writer *w, const char *key, double before, double after) {
+  json_object(w, key);
+  json_number(w, "before", before);
+  json_number(w, "after", after);
+  json_end_object(w);
+}
+
+// One run on the policy's target; for people, and not read back: an edit of a node changes it.
+static void write_costs(struct json_writer *w, const struct plan *p) {
+  const struct plan_costs *c = &p->costs;
+  if (!c->target)
+    return;
+  json_object(w, "cost");
+  json_object(w, "modelled_for");
+  json_string(w, "target", c->target);
+  json_integer(w, "version", c->target_version);
+  json_end_object(w);
+  write_pair(w, "seconds", c->time_before, c->time_after);
+  write_pair(w, "traffic_bytes", c->traffic_before, c->traffic_after);
+  write_pair(w, "constant_bytes", c->constants_before, c->constants_after);
+  write_pair(w, "activation_bytes", c->activations_before, c->activations_after);
+  json_integer(w, "casts", c->casts);
+  json_number(w, "cast_seconds", c->time_casts);
+  json_number(w, "share_that_cannot_speed_up", c->fixed_share);
+  json_integer(w, "nodes_wide_only_for_casts", c->left_wide);
+  json_end_object(w);
+}
+
 static void write_node(struct json_writer *w, const struct plan *p, const struct graph *g, int n,
                        int index) {
   const struct node_plan *node = &p->nodes[n];
@@ -135,6 +163,8 @@ static void write_values(struct json_writer *w, const struct plan *p, const stru
       json_number(w, "zero_fraction", value->fit.zero_fraction);
       json_number(w, "subnormal_fraction", value->fit.subnormal_fraction);
       json_number(w, "sqnr_db", value->fit.sqnr_db);
+      if (value->fit.accumulates)
+        json_number(w, "lost_updates_fraction", value->fit.lost_fraction);
     }
     json_end_object(w);
   }
@@ -155,6 +185,7 @@ enum status plan_write(const struct plan *p, const struct graph *g, const char *
   json_number(&w, "factor", p->headroom);
   json_string(&w, "value", p->headroom_value >= 0 ? graph_value_label(g, p->headroom_value) : "");
   json_end_object(&w);
+  write_costs(&w, p);
   write_promotions(&w, p, g);
   write_nodes(&w, p, g);
   write_values(&w, p, g);

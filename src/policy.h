@@ -6,6 +6,7 @@
 #include "arena.h"
 #include "diag.h"
 #include "format.h"
+#include "target.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,15 +72,16 @@ struct policy {
   double margin;
   double max_zero_fraction, max_subnormal_fraction;
   bool ftz;
+  // update sites; see updates.h
+  int update_sample;         // pairs, or terms of sums, of a site per run; 0: none are watched
+  double max_lost_fraction;  // this share of a window's updates, or more, below a step; 0: no rule
+  bool narrow_accumulators;  // the target sums inside operators in the tensor's own format
   // constants test
   enum constants_rule constants;
   double constant_max_zero_fraction, constant_max_subnormal_fraction;
   bool narrow_inputs, narrow_outputs;  // of the graph: keep or narrow
   bool keep_author_casts;
-  // Boundary clean-up, in one unit: what a Cast costs, and what a node of class narrow (follow)
-  // saves by running in a narrow format. File: "boundary": {"cast_cost", "narrow_gain",
-  // "follow_gain"}.
-  double cast_cost, narrow_gain, follow_gain;
+  struct target target;  // what time is modelled on: decides where Casts are worth their cost
   int promotion_rounds;  // how often to promote, plan and verify again when a claim does not hold
   struct rule *rules;
   int n_rules;

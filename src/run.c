@@ -94,6 +94,7 @@ enum status run_trace(struct run *r) {
   struct trace_options options = {
       .window = (size_t)r->policy.window,
       .sample = (size_t)r->policy.sample,
+      .update_sample = (size_t)r->policy.update_sample,
       .threads = s->threads,
       .progress = !s->quiet,
       .steps = r->calibration,

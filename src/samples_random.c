@@ -56,19 +56,24 @@ static int64_t next_integer(uint64_t *state, int64_t low, int64_t high) {
 
 // ---- Elements ----
 
-static void put_float(int elem_type, void *out, uint64_t i, double value) {
+enum { FLOAT_BLOCK = 256 };
+
+// Writes elements [at, at + n) of a float array.
+static void put_floats(int elem_type, void *out, uint64_t at, const double *values, size_t n) {
   const struct format *f = format_from_onnx(elem_type);
   if (f->id == FORMAT_FP64) {
-    ((double *)out)[i] = value;
-  } else if (f->id == FORMAT_FP32) {
-    ((float *)out)[i] = (float)value;
-  } else {
-    uint32_t code = round_encode(f, (float)value, true, false);
-    if (f->stored_bits == 16)
-      ((uint16_t *)out)[i] = (uint16_t)code;
-    else
-      ((uint8_t *)out)[i] = (uint8_t)code;
+    memcpy((double *)out + at, values, n * sizeof *values);
+    return;
   }
+  float narrow[FLOAT_BLOCK];
+  for (size_t i = 0; i < n; i++)
+    narrow[i] = (float)values[i];
+  const struct round_mode mode = {.format = f, .saturate = true};
+  size_t item = (size_t)f->stored_bits / 8;
+  if (f->id == FORMAT_FP32)
+    memcpy((float *)out + at, narrow, n * sizeof *narrow);
+  else
+    round_encode_array(&mode, narrow, (uint8_t *)out + at * item, n);
 }
 
 static void put_integer(size_t item, void *out, uint64_t i, int64_t value) {
@@ -89,18 +94,21 @@ static void cook(const struct recipe *r, uint64_t state, void *out) {
   int type = r->input->elem_type;
   bool floats = format_from_onnx(type) != NULL;
   size_t item = tensor_element_bits(type) / 8;
+  double block[FLOAT_BLOCK];
   for (uint64_t i = 0; i < r->count; i++) {
-    if (r->fill == FILL_NORMAL) {
-      put_float(type, out, i, next_normal(&state));
+    size_t place = (size_t)(i % FLOAT_BLOCK);
+    int64_t value = 0;
+    if (r->fill != FILL_NORMAL)
+      value = r->fill == FILL_RESHAPE ? reshape_value(i, r->count)
+              : r->fill == FILL_AXES  ? (int64_t)i
+                                      : next_integer(&state, r->low, r->high);
+    if (!floats) {
+      put_integer(item, out, i, value);
       continue;
     }
-    int64_t value = r->fill == FILL_RESHAPE ? reshape_value(i, r->count)
-                    : r->fill == FILL_AXES  ? (int64_t)i
-                                            : next_integer(&state, r->low, r->high);
-    if (floats)
-      put_float(type, out, i, (double)value);
-    else
-      put_integer(item, out, i, value);
+    block[place] = r->fill == FILL_NORMAL ? next_normal(&state) : (double)value;
+    if (place + 1 == FLOAT_BLOCK || i + 1 == r->count)
+      put_floats(type, out, i - place, block, place + 1);
   }
 }
 

@@ -13,6 +13,7 @@
 
 // Exponents floor(log2|x|) of finite non-zero fp32 values: -149 .. 127; index = exponent + 149.
 enum { STATS_EXPONENT_MIN = -149, STATS_EXPONENT_MAX = 127, STATS_EXPONENTS = 277 };
+enum { STATS_DIMS = 8 };
 enum { STATS_SIGNIFICANDS = 25 };  // used significand bits 1..24; index 0 is not used
 
 // The finite non-zero values of one sign.
@@ -41,6 +42,11 @@ struct stats {
   struct stats_window *windows;  // malloc'ed
   size_t n_windows, capacity_windows;
   int64_t first_nonfinite_step;  // step (sample) of the first NaN or infinity, or -1
+  // Of the first run, for the cost model: of values that were observed, not of merged and derived
+  // ones, and only if there are no more dims than fit.
+  bool has_shape;
+  int rank;
+  int64_t dims[STATS_DIMS];
 };
 
 void stats_init(struct stats *s);

@@ -86,6 +86,42 @@ static void print_formats(const struct plan *p, const struct counts *c, FILE *ou
   }
 }
 
+static void print_seconds(FILE *out, double seconds) {
+  static const struct {
+    double size;
+    const char *name;
+  } units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+  size_t u = 0;
+  while (u + 1 < sizeof units / sizeof units[0] && seconds < units[u].size)
+    u++;
+  fprintf(out, "%.3g %s", seconds / units[u].size, units[u].name);
+}
+
+static void print_model_of_costs(const struct plan *p, FILE *out) {
+  const struct plan_costs *c = &p->costs;
+  if (!c->target || !p->has_trace)
+    return;
+  fprintf(out, "modelled     for target %s: a run takes ", c->target);
+  print_seconds(out, c->time_before);
+  fprintf(out, " -> ");
+  print_seconds(out, c->time_after);
+  if (c->time_casts > 0) {
+    fprintf(out, " (Casts ");
+    print_seconds(out, c->time_casts);
+    fprintf(out, ")");
+  }
+  fprintf(out, "; %.1f %% of the time cannot speed up\n", 100 * c->fixed_share);
+  fprintf(out, "             moves ");
+  print_bytes(out, (uint64_t)c->traffic_before);
+  fprintf(out, " -> ");
+  print_bytes(out, (uint64_t)c->traffic_after);
+  fprintf(out, "; writes activations of ");
+  print_bytes(out, (uint64_t)c->activations_before);
+  fprintf(out, " -> ");
+  print_bytes(out, (uint64_t)c->activations_after);
+  fprintf(out, "\n");
+}
+
 static void print_plan(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   struct counts c = count_plan(p);
@@ -102,6 +138,7 @@ static void print_plan(const struct run *r, FILE *out) {
     fprintf(out, "headroom     inputs may grow about %.3g times before %s leaves %s\n", p->headroom,
             graph_value_label(&r->graph, p->headroom_value),
             formats[p->values[p->headroom_value].format].name);
+  print_model_of_costs(p, out);
   if (r->has_trace && r->trace.nonfinite_value >= 0)
     fprintf(out, "warning      the fp32 model itself is not finite: %s on %s\n",
             graph_value_label(&r->graph, r->trace.nonfinite_value), r->trace.nonfinite_sample);
@@ -209,9 +246,11 @@ static void print_verdict(const struct run *r, FILE *out) {
 }
 
 static void print_result(const struct run *r, const char *output, FILE *out) {
+  bool loads = r->verdict.loads_everywhere || !r->verdict.has_kernels;
   if (r->has_verdict)
     fprintf(out, "result       %s\n",
             !r->verdict.holds     ? "REFUSED: a claim does not hold"
+            : !loads              ? "REFUSED: ONNX Runtime does not load the result"
             : r->verdict.n_claims ? "every claim holds on these samples"
                                   : "no claim applies to this model's outputs");
   if (r->plan.synthetic)
@@ -261,6 +300,26 @@ static void json_plan(const struct run *r, struct json_writer *w) {
   json_string(w, "headroom_value",
               p->headroom_value >= 0 ? graph_value_label(&r->graph, p->headroom_value) : "");
   json_bool(w, "unchanged", plan_is_identity(p));
+  json_end_object(w);
+}
+
+static void json_modelled(const struct plan *p, struct json_writer *w) {
+  const struct plan_costs *c = &p->costs;
+  if (!c->target)
+    return;
+  json_object(w, "modelled");
+  json_string(w, "target", c->target);
+  json_number(w, "seconds_before", c->time_before);
+  json_number(w, "seconds_after", c->time_after);
+  json_number(w, "cast_seconds", c->time_casts);
+  json_number(w, "traffic_bytes_before", c->traffic_before);
+  json_number(w, "traffic_bytes_after", c->traffic_after);
+  json_number(w, "constant_bytes_before", c->constants_before);
+  json_number(w, "constant_bytes_after", c->constants_after);
+  json_number(w, "activation_bytes_before", c->activations_before);
+  json_number(w, "activation_bytes_after", c->activations_after);
+  json_number(w, "share_that_cannot_speed_up", c->fixed_share);
+  json_integer(w, "nodes_wide_only_for_casts", c->left_wide);
   json_end_object(w);
 }
 
@@ -329,6 +388,7 @@ void summary_json(struct run *r, const char *output, FILE *out) {
   if (r->engine)
     json_string(&w, "engine", engine_info(r->engine)->version);
   json_plan(r, &w);
+  json_modelled(&r->plan, &w);
   json_object(&w, "cost");
   json_integer(&w, "casts", r->rewrite.casts);
   json_integer(&w, "constant_bytes_before", (int64_t)r->rewrite.bytes_before);

@@ -190,7 +190,34 @@ void trace_init(struct trace *t, const struct graph *g) {
     stats_init(&t->stats[v]);
 }
 
+void trace_add_sites(struct trace *t, const struct update_site *sites, size_t n) {
+  t->sites = calloc(n + 1, sizeof *t->sites);
+  t->updates = calloc(n + 1, sizeof *t->updates);
+  if (!t->sites || !t->updates)
+    out_of_memory(n * sizeof *t->updates);
+  for (size_t i = 0; i < n; i++) {
+    t->sites[i] = sites[i];
+    updates_init(&t->updates[i]);
+  }
+  t->n_sites = n;
+}
+
 // ---- Models that are narrow already ----
+
+// The types of a model that carries narrow ones as fp32. They cannot be inferred: the operator
+// Round is in no table.
+static void carry_types(struct graph *carrying, const struct graph *g) {
+  for (int v = 0; v < g->n_values; v++) {
+    int twin = map_get(&carrying->names, g->values[v].scope, g->values[v].name);
+    if (twin < 0)
+      continue;
+    struct type type = g->values[v].type;
+    if (type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
+        type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16)
+      type.elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    carrying->values[twin].type = type;
+  }
+}
 
 // The graph that is run for g: g itself, or, as the engine lacks kernels for narrow types, a copy
 // that carries them as fp32.
@@ -202,7 +229,6 @@ static enum status make_runnable(struct graph **out, struct graph *g, struct are
   struct model *copy = arena_alloc(a, sizeof *copy);
   struct graph *index = arena_alloc(a, sizeof *index);
   *copy = clone_model(g->model, a);
-  copy->arena = g->model->arena;  // owns what is mapped of external data, and outlives the copy
   void (*warn)(void *, const char *) = d->warn;
   d->warn = NULL;  // all warnings on this model were given when g was built
   enum status status = graph_build(index, copy, g->schemas, a, d);
@@ -211,9 +237,27 @@ static enum status make_runnable(struct graph **out, struct graph *g, struct are
   if (status == STATUS_OK)
     status = graph_build(index, copy, g->schemas, a, d);
   d->warn = warn;
-  g->model->externals = copy->externals;
+  if (status == STATUS_OK)
+    carry_types(index, g);
   *out = index;
   return status;
+}
+
+// The sites' values in g; a site that g does not have is left out.
+static void bring_sites_home(struct run *r, const struct graph *g) {
+  struct trace *t = r->trace;
+  size_t kept = 0;
+  for (size_t i = 0; i < t->n_sites; i++) {
+    const struct value *ran = &r->graph->values[t->sites[i].value];
+    int v = map_get(&g->names, ran->scope, ran->name);
+    if (v < 0) {
+      updates_free(&t->updates[i]);
+      continue;
+    }
+    t->sites[kept] = (struct update_site){t->sites[i].kind, v};
+    t->updates[kept++] = t->updates[i];
+  }
+  t->n_sites = kept;
 }
 
 // Makes the trace of `runnable` one of g: names stay, and so do scopes, in number and order.
@@ -332,10 +376,17 @@ static enum status run_session(struct run *r, struct engine *engine, struct diag
 static enum status run_graph(struct run *r, struct engine *engine, struct diag *d) {
   size_t n = (size_t)r->graph->n_values;
   struct instrumented model;
-  TRY(trace_instrument(&model, r->graph, true, r->scratch, d));
+  bool updates = r->options->update_sample > 0;
+  TRY(trace_instrument(&model, r->graph, updates ? TRACE_VALUES_AND_UPDATES : TRACE_VALUES,
+                       r->scratch, d));
   r->model = &model;
-  r->probe =
-      (struct probe){.observed = r->trace->stats, .n_observed = n, .sample = r->options->sample};
+  trace_add_sites(r->trace, model.sites, model.n_sites);
+  r->probe = (struct probe){.observed = r->trace->stats,
+                            .n_observed = n,
+                            .sample = r->options->sample,
+                            .updates = r->trace->updates,
+                            .n_updates = model.n_sites,
+                            .update_sample = r->options->update_sample};
   r->nan_step = arena_array(r->scratch, n, sizeof *r->nan_step);
   for (size_t v = 0; v < n; v++)
     r->nan_step[v] = -1;
@@ -350,8 +401,10 @@ static enum status run_in(struct run *r, struct graph *g, struct engine *engine,
   trace_init(r->trace, r->graph);
   diag_at(d, g->model->path, NULL, NULL);
   TRY(run_graph(r, engine, d));
-  if (r->graph != g)
+  if (r->graph != g) {
+    bring_sites_home(r, g);
     bring_home(r, g);
+  }
   report_nonfinite(r, g, d);
   return STATUS_OK;
 }
@@ -379,6 +432,7 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
   t->samples = samples_count(samples);
   t->window = options->window ? options->window : 1;
   t->sample = options->sample;
+  t->update_sample = options->update_sample;
   t->synthetic = samples_synthetic(samples);
   snprintf(t->engine_version, sizeof t->engine_version, "%s", engine_info(engine)->version);
   samples_digest(samples, t->samples_sha256);
@@ -389,5 +443,9 @@ void trace_free(struct trace *t) {
   for (int v = 0; v < t->n_values; v++)
     stats_free(&t->stats[v]);
   free(t->stats);
+  for (size_t i = 0; i < t->n_sites; i++)
+    updates_free(&t->updates[i]);
+  free(t->updates);
+  free(t->sites);
   *t = (struct trace){.nonfinite_value = -1};
 }

@@ -7,20 +7,42 @@
 #include "graph.h"
 #include "samples.h"
 #include "stats.h"
+#include "updates.h"
 
 struct trace_options {
-  size_t window;  // steps per window
-  size_t sample;  // as probe.sample
+  size_t window;         // steps per window
+  size_t sample;         // as probe.sample
+  size_t update_sample;  // as probe.update_sample, but 0: no update sites are watched
   int threads;
   bool progress;        // a bar on standard error
   const size_t *steps;  // indices of the samples to use, in order
   size_t n_steps;
 };
 
+// Where something is added into something larger; see trace_updates.c.
+enum update_kind {
+  UPDATE_RESIDUAL,     // Add, Sub, Sum of values that are computed
+  UPDATE_REDUCTION,    // terms of a sum inside an operator: reductions, normalisations, Softmax
+  UPDATE_PRODUCT,      // likewise of MatMul, Gemm, Conv
+  UPDATE_RUNNING_SUM,  // CumSum: its output holds the sums themselves
+  UPDATE_STATE,        // of Loop and Scan: from one iteration to the next
+  UPDATE_SEQUENCE,     // outputs of LSTM, GRU and RNN: from one step to the next
+  UPDATE_KINDS
+};
+const char *update_kind_name(enum update_kind kind);  // in the trace file: "residual"
+
+struct update_site {
+  enum update_kind kind;
+  int value;  // the result that accumulates; with the kind it is the site's identity
+};
+
 struct trace {
   struct stats *stats;  // one per value of the graph, indexed by value id; runs == 0: not seen
   int n_values;
   size_t steps, window, sample;
+  struct update_site *sites;  // malloc'ed, as are ...
+  struct updates *updates;    // ... their statistics
+  size_t n_sites, update_sample;
   size_t samples;  // in all, those that calibration left out included
   bool synthetic;  // samples were made up
   char samples_sha256[65];
@@ -37,6 +59,8 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
                       struct diag *d);
 // An empty trace: no value was seen.
 void trace_init(struct trace *t, const struct graph *g);
+// Gives a trace without sites these, with nothing counted yet.
+void trace_add_sites(struct trace *t, const struct update_site *sites, size_t n);
 void trace_free(struct trace *t);
 
 // The model that trace_run runs: g's model with an Observe behind every float value whose
@@ -49,6 +73,8 @@ struct instrumented {
   size_t n_initializers;
   int *values;  // the values observed; the `id` of an observer is its value's
   size_t n_observers;
+  struct update_site *sites;  // in the arena; the `id` of a watcher is its site's index
+  size_t n_sites;
   signed char *derived;  // by value id: enum stats_derivation, or -1 if it is not derived. The
                          // source is input 0 of its producer; all inputs, where that is a Concat
 };
@@ -56,8 +82,9 @@ struct instrumented {
 // counts exactly.
 bool trace_measures(struct graph *g, int value);
 
-// observe == false gives the same model without observers (the plain run of the benchmark).
-enum status trace_instrument(struct instrumented *out, struct graph *g, bool observe,
+// What is put into the model. Nothing: the plain run of the benchmark.
+enum trace_watch { TRACE_NOTHING, TRACE_VALUES, TRACE_VALUES_AND_UPDATES };
+enum status trace_instrument(struct instrumented *out, struct graph *g, enum trace_watch watch,
                              struct arena *a, struct diag *d);
 
 // Trace file: JSON with schema number, tool version, SHA-256 of model and samples; values by scope

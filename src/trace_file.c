@@ -31,6 +31,23 @@ static uint64_t *count_at(struct stats *s, size_t k) {
   return (uint64_t *)(void *)((char *)s + counts[k].offset);
 }
 
+// Those of an update site.
+static const struct {
+  const char *key;
+  size_t offset;
+} update_counts[] = {
+    {"pairs", offsetof(struct updates, total.pairs)},
+    {"zero_updates", offsetof(struct updates, total.zero_updates)},
+    {"zero_accumulators", offsetof(struct updates, total.zero_accumulators)},
+    {"not_finite", offsetof(struct updates, total.not_finite)},
+    {"sums", offsetof(struct updates, total.sums)},
+};
+enum { N_UPDATE_COUNTS = sizeof update_counts / sizeof update_counts[0] };
+
+static uint64_t *update_count_at(struct updates *u, size_t k) {
+  return (uint64_t *)(void *)((char *)u + update_counts[k].offset);
+}
+
 // ---- Writing ----
 
 static void write_histogram(struct json_writer *w, const char *key, const uint64_t *bins, size_t n,
@@ -71,6 +88,14 @@ static void write_windows(struct json_writer *w, const struct stats *s) {
   json_end_array(w);
 }
 
+// The shape of the first run.
+static void write_shape(struct json_writer *w, const struct stats *s) {
+  json_array(w, "shape");
+  for (int k = 0; k < s->rank; k++)
+    json_integer(w, NULL, s->dims[k]);
+  json_end_array(w);
+}
+
 static void write_place(struct json_writer *w, const struct graph *g, int v) {
   json_string(w, "name", g->values[v].name);
   json_string(w, "scope", g->scopes[g->values[v].scope].path);
@@ -82,6 +107,8 @@ static void write_value(struct json_writer *w, const struct graph *g, int v, str
   json_string(w, "type", tensor_type_name(g->values[v].type.elem_type));
   for (size_t k = 0; k < N_COUNTS && (k == 0 || s->runs); k++)
     json_integer(w, counts[k].key, (int64_t)*count_at(s, k));
+  if (s->has_shape)
+    write_shape(w, s);
   write_side(w, "positive", &s->positive);
   write_side(w, "negative", &s->negative);
   if (s->runs)
@@ -89,6 +116,63 @@ static void write_value(struct json_writer *w, const struct graph *g, int v, str
   if (s->first_nonfinite_step >= 0)
     json_integer(w, "first_nonfinite_step", s->first_nonfinite_step);
   json_end_object(w);
+}
+
+// ---- Writing update sites ----
+
+static void write_errors(struct json_writer *w, const struct updates_piece *p) {
+  json_object(w, "errors");
+  for (int k = 0; k < UPDATES_SIMULATED; k++) {
+    json_object(w, formats[updates_simulated[k]].name);
+    for (int order = 0; order < UPDATES_ORDERS; order++) {
+      json_object(w, updates_order_names[order]);
+      json_number(w, "max", p->errors[k][order].max);
+      json_number(w, "sum", p->errors[k][order].sum);
+      json_integer(w, "overflows", (int64_t)p->errors[k][order].overflows);
+      json_end_object(w);
+    }
+    json_end_object(w);
+  }
+  json_end_object(w);
+}
+
+// By format, how many of the window's updates are below a step.
+static void write_update_windows(struct json_writer *w, const struct updates *u) {
+  json_array(w, "windows");
+  for (size_t i = 0; i < u->n_windows; i++) {
+    json_object(w, NULL);
+    json_integer(w, "updates", (int64_t)u->windows[i].updates);
+    for (int f = 0; f < FORMAT_COUNT; f++)
+      if (u->windows[i].below[f])
+        json_integer(w, formats[f].name, (int64_t)u->windows[i].below[f]);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+static void write_site(struct json_writer *w, const struct trace *t, const struct graph *g,
+                       size_t i) {
+  struct updates *u = &t->updates[i];
+  json_object(w, NULL);
+  json_string(w, "kind", update_kind_name(t->sites[i].kind));
+  write_place(w, g, t->sites[i].value);
+  json_integer(w, "runs", (int64_t)u->runs);
+  for (size_t k = 0; k < N_UPDATE_COUNTS; k++)
+    json_integer(w, update_counts[k].key, (int64_t)*update_count_at(u, k));
+  write_histogram(w, "differences", u->total.bins, UPDATES_BINS, UPDATES_MIN);
+  if (u->total.sums)
+    write_errors(w, &u->total);
+  write_update_windows(w, u);
+  json_end_object(w);
+}
+
+static void write_updates(struct json_writer *w, const struct trace *t, const struct graph *g) {
+  if (!t->update_sample)
+    return;
+  json_array(w, "updates");
+  for (size_t i = 0; i < t->n_sites; i++)
+    write_site(w, t, g, i);
+  json_end_array(w);
 }
 
 static void write_header(struct json_writer *w, const struct trace *t, const struct graph *g) {
@@ -108,6 +192,8 @@ static void write_header(struct json_writer *w, const struct trace *t, const str
   json_string(w, "engine", t->engine_version);
   json_integer(w, "window", (int64_t)t->window);
   json_integer(w, "sample", (int64_t)t->sample);
+  if (t->update_sample)
+    json_integer(w, "update_sample", (int64_t)t->update_sample);
   if (t->nonfinite_value < 0)
     return;
   json_object(w, "nonfinite");
@@ -127,6 +213,7 @@ enum status trace_write(const struct trace *t, struct graph *g, const char *path
     if (trace_measures(g, v))
       write_value(&w, g, v, &t->stats[v]);
   json_end_array(&w);
+  write_updates(&w, t, g);
   json_end_object(&w);
   return file_commit(&file, d);
 }
@@ -316,6 +403,25 @@ static enum status read_windows(struct reader *r, const cJSON *value, struct sta
   return STATUS_OK;
 }
 
+static enum status read_shape(struct reader *r, const cJSON *value, struct stats *s) {
+  const cJSON *shape = cJSON_GetObjectItemCaseSensitive(value, "shape"), *item;
+  if (!shape)
+    return STATUS_OK;  // derived from another value
+  json_push_key(&r->path, "shape");
+  if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > STATS_DIMS)
+    return FAIL(r, "must be an array of %d dims at most", STATS_DIMS);
+  s->has_shape = true;
+  cJSON_ArrayForEach(item, shape) {
+    uint64_t dim = 0;
+    json_push_index(&r->path, s->rank);
+    TRY(to_count(r, item, &dim));
+    s->dims[s->rank++] = (int64_t)dim;
+    json_pop(&r->path);
+  }
+  json_pop(&r->path);
+  return STATUS_OK;
+}
+
 static enum status unknown_name(struct reader *r, int scope, const char *name) {
   const struct graph *g = r->graph;
   const char **names = arena_array(r->arena, (size_t)g->n_values + 1, sizeof *names);
@@ -357,6 +463,7 @@ static enum status check_value(struct reader *r, int v, const char *type) {
 static enum status read_stats(struct reader *r, const cJSON *object, struct stats *s) {
   for (size_t k = 0; k < N_COUNTS; k++)
     TRY(read_count(r, object, counts[k].key, count_at(s, k)));
+  TRY(read_shape(r, object, s));
   TRY(read_side(r, object, "positive", &s->positive));
   TRY(read_side(r, object, "negative", &s->negative));
   TRY(read_windows(r, object, s));
@@ -383,6 +490,7 @@ static enum status read_value(struct reader *r, const cJSON *object) {
                                      "positive_infinities",
                                      "negative_infinities",
                                      "sampled",
+                                     "shape",
                                      "positive",
                                      "negative",
                                      "windows",
@@ -417,6 +525,150 @@ static enum status read_values(struct reader *r, const cJSON *root) {
   json_pop(&r->path);
   return STATUS_OK;
 }
+
+// ---- Reading update sites ----
+
+static enum status read_error(struct reader *r, const cJSON *by_order, const char *order,
+                              struct updates_error *e) {
+  static const char *const keys[] = {"max", "sum", "overflows", NULL};
+  const cJSON *error;
+  TRY(find(r, by_order, order, &error));
+  json_push_key(&r->path, order);
+  TRY(check_keys(r, error, keys));
+  TRY(read_sum(r, error, "max", &e->max));
+  TRY(read_sum(r, error, "sum", &e->sum));
+  TRY(read_count(r, error, "overflows", &e->overflows));
+  json_pop(&r->path);
+  return STATUS_OK;
+}
+
+static enum status read_errors(struct reader *r, const cJSON *object, struct updates_piece *p) {
+  const char *keys[UPDATES_SIMULATED + 1] = {0};
+  const char *orders[UPDATES_ORDERS + 1] = {0};
+  const cJSON *errors, *by_order;
+  if (!p->sums)
+    return STATUS_OK;
+  for (int k = 0; k < UPDATES_SIMULATED; k++)
+    keys[k] = formats[updates_simulated[k]].name;
+  for (int order = 0; order < UPDATES_ORDERS; order++)
+    orders[order] = updates_order_names[order];
+  TRY(find(r, object, "errors", &errors));
+  json_push_key(&r->path, "errors");
+  TRY(check_keys(r, errors, keys));
+  for (int k = 0; k < UPDATES_SIMULATED; k++) {
+    TRY(find(r, errors, keys[k], &by_order));
+    json_push_key(&r->path, keys[k]);
+    TRY(check_keys(r, by_order, orders));
+    for (int order = 0; order < UPDATES_ORDERS; order++)
+      TRY(read_error(r, by_order, orders[order], &p->errors[k][order]));
+    json_pop(&r->path);
+  }
+  json_pop(&r->path);
+  return STATUS_OK;
+}
+
+static enum status read_update_window(struct reader *r, const cJSON *item,
+                                      struct updates_window *w) {
+  const char *keys[FORMAT_COUNT + 2] = {"updates"};
+  for (int f = 0; f < FORMAT_COUNT; f++)
+    keys[f + 1] = formats[f].name;
+  TRY(check_keys(r, item, keys));
+  TRY(read_count(r, item, "updates", &w->updates));
+  for (int f = 0; f < FORMAT_COUNT; f++) {
+    if (!cJSON_GetObjectItemCaseSensitive(item, formats[f].name))
+      continue;
+    TRY(read_count(r, item, formats[f].name, &w->below[f]));
+    if (w->below[f] > w->updates)
+      return FAIL(r, "more updates are below a step of %s than there are", formats[f].name);
+  }
+  return STATUS_OK;
+}
+
+static enum status read_update_windows(struct reader *r, const cJSON *object, struct updates *u) {
+  const cJSON *windows, *item;
+  uint64_t updates = 0;
+  TRY(find(r, object, "windows", &windows));
+  json_push_key(&r->path, "windows");
+  size_t n = (size_t)cJSON_GetArraySize(windows), window = r->trace->window;
+  if (!cJSON_IsArray(windows) || n > (r->trace->steps + window - 1) / window)
+    return FAIL(r, "must be an array with one element a window");
+  u->windows = calloc(n + 1, sizeof *u->windows);
+  if (!u->windows)
+    out_of_memory(n * sizeof *u->windows);
+  u->capacity_windows = n + 1;
+  cJSON_ArrayForEach(item, windows) {
+    json_push_index(&r->path, (int)u->n_windows);
+    TRY(read_update_window(r, item, &u->windows[u->n_windows]));
+    updates += u->windows[u->n_windows++].updates;
+    json_pop(&r->path);
+  }
+  if (updates != updates_count(&u->total))
+    return FAIL(r, "the updates of the windows do not add up to those of the site");
+  json_pop(&r->path);
+  return STATUS_OK;
+}
+
+static enum status read_site_counts(struct reader *r, const cJSON *object, struct updates *u) {
+  struct updates_piece *p = &u->total;
+  TRY(read_count(r, object, "runs", &u->runs));
+  for (size_t k = 0; k < N_UPDATE_COUNTS; k++)
+    TRY(read_count(r, object, update_counts[k].key, update_count_at(u, k)));
+  TRY(read_histogram(r, object, "differences", p->bins, UPDATES_BINS, UPDATES_MIN));
+  uint64_t sum = p->zero_updates + p->not_finite + p->zero_accumulators;
+  for (int i = 0; i < UPDATES_BINS; i++)
+    sum += p->bins[i];
+  if (sum != p->pairs)
+    return FAIL(r, "the counts do not add up");
+  TRY(read_errors(r, object, p));
+  return read_update_windows(r, object, u);
+}
+
+static enum status read_site(struct reader *r, const cJSON *object, size_t i, uint8_t *seen) {
+  static const char *const keys[] = {"kind",        "name",   "scope",
+                                     "runs",        "pairs",  "zero_updates",
+                                     "not_finite",  "sums",   "zero_accumulators",
+                                     "differences", "errors", "windows",
+                                     NULL};
+  struct update_site *site = &r->trace->sites[i];
+  const char *name;
+  int kind = 0;
+  TRY(check_keys(r, object, keys));
+  TRY(read_text(r, object, "kind", &name));
+  while (kind < UPDATE_KINDS && strcmp(update_kind_name((enum update_kind)kind), name) != 0)
+    kind++;
+  if (kind == UPDATE_KINDS)
+    return FAIL(r, "there is no kind \"%s\" of update site", name);
+  TRY(read_place(r, object, &site->value));
+  site->kind = (enum update_kind)kind;
+  if (seen[site->value] >> kind & 1)
+    return FAIL(r, "the site \"%s\" comes twice", r->graph->values[site->value].name);
+  seen[site->value] |= (uint8_t)(1u << kind);
+  return read_site_counts(r, object, &r->trace->updates[i]);
+}
+
+static enum status read_updates(struct reader *r, const cJSON *root) {
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "updates"), *item;
+  if (!cJSON_GetObjectItemCaseSensitive(root, "update_sample") && !list)
+    return STATUS_OK;  // none were watched
+  TRY(read_size(r, root, "update_sample", &r->trace->update_sample));
+  TRY(find(r, root, "updates", &list));
+  json_push_key(&r->path, "updates");
+  if (!cJSON_IsArray(list))
+    return FAIL(r, "must be an array");
+  size_t n = (size_t)cJSON_GetArraySize(list), i = 0;
+  uint8_t *seen = arena_array(r->arena, (size_t)r->graph->n_values, sizeof *seen);
+  struct update_site *none = arena_array(r->arena, n, sizeof *none);
+  trace_add_sites(r->trace, none, n);
+  cJSON_ArrayForEach(item, list) {
+    json_push_index(&r->path, (int)i);
+    TRY(read_site(r, item, i++, seen));
+    json_pop(&r->path);
+  }
+  json_pop(&r->path);
+  return STATUS_OK;
+}
+
+// ---- Reading the rest ----
 
 static enum status check_model(struct reader *r, const cJSON *root) {
   static const char *const keys[] = {"file", "sha256", NULL};
@@ -473,8 +725,9 @@ static enum status read_nonfinite(struct reader *r, const cJSON *root) {
 }
 
 static enum status read_root(struct reader *r, const cJSON *root) {
-  static const char *const keys[] = {"schema", "tool",   "model",     "samples", "engine",
-                                     "window", "sample", "nonfinite", "values",  NULL};
+  static const char *const keys[] = {"schema",    "tool",   "model",   "samples",
+                                     "engine",    "window", "sample",  "update_sample",
+                                     "nonfinite", "values", "updates", NULL};
   uint64_t schema = 0;
   const char *tool, *engine;
   if (!cJSON_IsObject(root))
@@ -493,7 +746,8 @@ static enum status read_root(struct reader *r, const cJSON *root) {
   if (r->trace->window == 0)
     return FAIL(r, "\"window\" must be at least 1");
   TRY(read_nonfinite(r, root));
-  return read_values(r, root);
+  TRY(read_values(r, root));
+  return read_updates(r, root);
 }
 
 enum status trace_read(struct trace *t, struct graph *g, const char *path, struct arena *a,

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -341,6 +342,10 @@ static enum status load_in_child(struct engine *engine, const struct packed_mode
     return diag_fail(d, STATUS_IO, "cannot start a process: %s", strerror(errno));
   }
   if (child == 0) {
+    // A crash must end the child, whatever handlers (a sanitizer's, a test's) the parent has.
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+      signal(crashes[i], SIG_DFL);
     struct session_options options = {
         .optimisation = level,
         .threads = 1,

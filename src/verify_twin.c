@@ -127,13 +127,13 @@ static void drop_initializer(Onnx__GraphProto *graph, const char *name) {
 }
 
 // The emitted half's inputs are the source's, rounded where the emitted model declares them narrow.
-// Old models (IR below 4) list their weights as inputs: these are the emitted model's own.
+// Old models list all their weights as inputs: these are the emitted model's own.
 static void join_inputs(struct join *j) {
   const struct scope *scope = &j->emitted->scopes[0];
   for (int i = 0; i < scope->n_inputs; i++) {
     const struct value *input = &j->emitted->values[scope->inputs[i]];
     char *narrow_name = renamed(j->arena, input->name);
-    if (input->initializer && j->emitted->model->proto->ir_version < 4)
+    if (graph_is_constant(j->emitted, scope->inputs[i]))
       continue;
     if (input->initializer)
       drop_initializer(j->b.model.proto->graph, narrow_name);
@@ -151,9 +151,15 @@ static void join_inputs(struct join *j) {
   }
 }
 
-static bool is_float_tensor(const struct graph *g, int v) {
-  return v >= 0 && g->values[v].type.kind == TYPE_TENSOR &&
-         g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+// True for what emulate.c carries as fp32, and fp32 itself. Asked of the graphs as they were given:
+// of what comes out of a Round, no schema tells the type.
+static bool is_carried(const struct graph *g, int v) {
+  if (v < 0 || g->values[v].type.kind != TYPE_TENSOR)
+    return false;
+  int elem_type = g->values[v].type.elem_type;
+  return elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
+         elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
+         elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
 }
 
 // A Compare for each value of the main graph that both halves have as (carried) fp32. They stand
@@ -167,8 +173,7 @@ static void join_compares(struct join *j) {
     const char *name = j->source->values[v].name;
     if (j->source->values[v].scope != 0 || graph_constant(j->source, v))
       continue;
-    if (!is_float_tensor(&j->a.graph, graph_lookup(&j->a.graph, 0, name)) ||
-        !is_float_tensor(&j->b.graph, graph_lookup(&j->b.graph, 0, name)))
+    if (!is_carried(j->source, v) || !is_carried(j->emitted, graph_lookup(j->emitted, 0, name)))
       continue;
     Onnx__NodeProto *node =
         new_node(j, "Compare", "narrowcast", 2, arena_printf(j->arena, "narrow//compare_%d", v));

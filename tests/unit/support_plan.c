@@ -75,9 +75,15 @@ int planning_set_up(void **state) {
       .constant_max_zero_fraction = 0.5,
       .constant_max_subnormal_fraction = 0.5,
       .keep_author_casts = true,
-      .cast_cost = 1,
-      .narrow_gain = 4,
-      .follow_gain = 0.5,
+      .target =
+          {
+              .name = "test",
+              .version = 1,
+              .description = "",
+              .bandwidth = 1,
+              .matrix = {[FORMAT_FP32] = 1.0 / 256, [FORMAT_FP16] = 1, [FORMAT_BF16] = 1},
+              .vector = {[FORMAT_FP32] = 1, [FORMAT_FP16] = 2, [FORMAT_BF16] = 2},
+          },
   };
   memset(p->sha256, '1', sizeof p->sha256 - 1);
   p->overrides = arena_array(&f->arena, 1, sizeof *p->overrides);
@@ -161,7 +167,7 @@ void planning_unsee(struct planning *f, const char *label) {
 
 void planning_decide(struct planning *f) {
   const struct trace *t = f->no_trace ? NULL : &f->t;
-  must(f, plan_make(&f->p, &f->g, t, &f->policy, &f->arena, &f->d));
+  must(f, plan_make(&f->p, &f->g, t, &f->policy, NULL, &f->arena, &f->d));
 }
 
 void planning_rewrite(struct planning *f) {

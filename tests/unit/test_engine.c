@@ -33,7 +33,8 @@ static int setup(void **state) {
     stats_init(&r->observed[i]);
   for (size_t i = 0; i < 2; i++)
     compare_init(&r->compared[i]);
-  r->probe = (struct probe){r->observed, 8, r->compared, 2, 0, 0, 0};
+  r->probe = (struct probe){
+      .observed = r->observed, .n_observed = 8, .compared = r->compared, .n_compared = 2};
   enum status status = engine_open(&r->engine, NULL, &r->diag);
   if (status != STATUS_OK)
     diag_print(&r->diag, stderr);

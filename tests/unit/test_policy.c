@@ -25,7 +25,7 @@ static const char small_policy[] =
     "   \"max_zero_fraction\": 0.25, \"max_subnormal_fraction\": 0.75},\n"       // 9
     " \"graph\": {\"inputs\": \"narrow\", \"outputs\": \"keep\"},\n"             // 10
     " \"casts\": {\"by_author\": \"follow\"},\n"                                 // 11
-    " \"boundary\": {\"cast_cost\": 1, \"narrow_gain\": 4, \"follow_gain\": 0.5}, \"promotion\": {\"rounds\": 2},\n"   // 12
+    " \"target\": \"accelerator\", \"promotion\": {\"rounds\": 2},\n"            // 12
     " \"rules\": [\n"                                                            // 13
     "  {\"id\": \"a\", \"match\": {\"op\": [\"MatMul\", \"Add\"],\n"             // 14
     "    \"node\": [\"/enc*\"]}, \"class\": \"pin\", \"why\": \"first\"},\n"     // 15
@@ -81,7 +81,7 @@ static void policy_reads_every_key(void **state) {
   assert_int_equal(p.constants, CONSTANTS_SATURATE);
   assert_true(p.constant_max_zero_fraction == 0.25 && p.constant_max_subnormal_fraction == 0.75);
   assert_true(p.narrow_inputs && !p.narrow_outputs && !p.keep_author_casts);
-  assert_true(p.cast_cost == 1 && p.narrow_gain == 4);
+  assert_string_equal(p.target.name, "accelerator");
   assert_int_equal(p.n_rules, 3);
   assert_string_equal(p.rules[0].id, "a");
   assert_string_equal(p.rules[0].why, "first");

@@ -1,0 +1,200 @@
+// Reads JSON objects by tables of their fields. See fields.h.
+#include "fields.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { FIELDS_MAX = 24 };
+
+// "a, b, c" for hints.
+static const char *join(struct reader *r, const char *const *names) {
+  const char *text = "";
+  for (; *names; names++)
+    text = arena_printf(r->arena, "%s%s%s", text, text[0] ? ", " : "", *names);
+  return text;
+}
+
+static void hint_names(struct reader *r, const char *word, const char *const *names,
+                       const char *what) {
+  const char *nearest = nearest_name(word, names);
+  if (nearest)
+    diag_hint(r->diag, "Did you mean \"%s\"? %s: %s.", nearest, what, join(r, names));
+  else
+    diag_hint(r->diag, "%s: %s.", what, join(r, names));
+}
+
+static const char *kind_name(const cJSON *value) {
+  return cJSON_IsString(value)   ? "a string"
+         : cJSON_IsNumber(value) ? "a number"
+         : cJSON_IsBool(value)   ? "true or false"
+         : cJSON_IsArray(value)  ? "a list"
+         : cJSON_IsObject(value) ? "an object"
+                                 : "null";
+}
+
+static enum status wrong_type(struct reader *r, const cJSON *value, const char *expected) {
+  return FIELDS_FAIL(r, "expected %s, found %s", expected, kind_name(value));
+}
+
+static int count_fields(const struct field *fields) {
+  int count = 0;
+  while (fields[count].key)
+    count++;
+  assert(count < FIELDS_MAX);
+  return count;
+}
+
+static enum status unknown_key(struct reader *r, const char *key, const struct field *fields) {
+  const char *names[FIELDS_MAX] = {NULL};
+  for (int i = 0; fields[i].key; i++)
+    names[i] = fields[i].key;
+  hint_names(r, key, names, "The keys here are");
+  return FIELDS_FAIL(r, "unknown key");
+}
+
+enum status fields_read_object(struct reader *r, const cJSON *object, const struct field *fields,
+                               void *base) {
+  if (!cJSON_IsObject(object))
+    return wrong_type(r, object, "an object");
+  int count = count_fields(fields);
+  bool seen[FIELDS_MAX] = {false};
+  for (const cJSON *m = object->child; m; m = m->next) {
+    int i = 0;
+    while (i < count && strcmp(fields[i].key, m->string) != 0)
+      i++;
+    json_push_key(&r->path, m->string);
+    if (i == count)
+      return unknown_key(r, m->string, fields);
+    seen[i] = true;
+    TRY(fields[i].read(r, m, &fields[i], base));
+    json_pop(&r->path);
+  }
+  for (int i = 0; i < count; i++)
+    if (!seen[i] && !fields[i].optional)
+      return FIELDS_FAIL(r, "the key \"%s\" is missing", fields[i].key);
+  return STATUS_OK;
+}
+
+enum status fields_read_section(struct reader *r, const cJSON *value, const struct field *f,
+                                void *base) {
+  return fields_read_object(r, value, f->fields, base);
+}
+
+static void *target(void *base, const struct field *f) {
+  return (char *)base + f->offset;
+}
+
+static enum status check_string(struct reader *r, const cJSON *value) {
+  if (!cJSON_IsString(value))
+    return wrong_type(r, value, "a string");
+  if (value->valuestring[0] == '\0')
+    return FIELDS_FAIL(r, "must not be empty");
+  return STATUS_OK;
+}
+
+enum status fields_read_string(struct reader *r, const cJSON *value, const struct field *f,
+                               void *base) {
+  TRY(check_string(r, value));
+  *(const char **)target(base, f) = arena_strdup(r->arena, value->valuestring);
+  return STATUS_OK;
+}
+
+// A string for the file's reader only.
+enum status fields_read_remark(struct reader *r, const cJSON *value, const struct field *f,
+                               void *base) {
+  (void)f;
+  (void)base;
+  return check_string(r, value);
+}
+
+static enum status check_number(struct reader *r, const cJSON *value, const struct field *f) {
+  if (!cJSON_IsNumber(value))
+    return wrong_type(r, value, "a number");
+  double number = value->valuedouble;
+  if (number < f->min || number > f->max)
+    return FIELDS_FAIL(r, "%.15g is out of range; it must be in %.15g to %.15g", number, f->min,
+                       f->max);
+  return STATUS_OK;
+}
+
+enum status fields_read_number(struct reader *r, const cJSON *value, const struct field *f,
+                               void *base) {
+  TRY(check_number(r, value, f));
+  *(double *)target(base, f) = value->valuedouble;
+  return STATUS_OK;
+}
+
+enum status fields_read_integer(struct reader *r, const cJSON *value, const struct field *f,
+                                void *base) {
+  TRY(check_number(r, value, f));
+  if (floor(value->valuedouble) != value->valuedouble)
+    return FIELDS_FAIL(r, "%.15g is not a whole number", value->valuedouble);
+  *(int *)target(base, f) = (int)value->valuedouble;
+  return STATUS_OK;
+}
+
+enum status fields_read_bool(struct reader *r, const cJSON *value, const struct field *f,
+                             void *base) {
+  if (!cJSON_IsBool(value))
+    return wrong_type(r, value, "true or false");
+  *(bool *)target(base, f) = cJSON_IsTrue(value);
+  return STATUS_OK;
+}
+
+enum status fields_find_choice(struct reader *r, const cJSON *value, const char *const *choices,
+                               int *index) {
+  if (!cJSON_IsString(value))
+    return wrong_type(r, value, "a string");
+  for (*index = 0; choices[*index]; ++*index)
+    if (strcmp(value->valuestring, choices[*index]) == 0)
+      return STATUS_OK;
+  hint_names(r, value->valuestring, choices, "The values here are");
+  return FIELDS_FAIL(r, "unknown value \"%s\"", value->valuestring);
+}
+
+enum status fields_read_choice(struct reader *r, const cJSON *value, const struct field *f,
+                               void *base) {
+  int index;
+  TRY(fields_find_choice(r, value, f->choices, &index));
+  memcpy(target(base, f), &index, sizeof index);
+  return STATUS_OK;
+}
+
+// Two choices: false and true.
+enum status fields_read_switch(struct reader *r, const cJSON *value, const struct field *f,
+                               void *base) {
+  int index;
+  TRY(fields_find_choice(r, value, f->choices, &index));
+  *(bool *)target(base, f) = index == 1;
+  return STATUS_OK;
+}
+
+enum status fields_check_list(struct reader *r, const cJSON *value, int max, int *count) {
+  if (!cJSON_IsArray(value))
+    return wrong_type(r, value, "a list");
+  *count = cJSON_GetArraySize(value);
+  if (*count == 0)
+    return FIELDS_FAIL(r, "must not be empty");
+  if (*count > max)
+    return FIELDS_FAIL(r, "has %d elements; %d at most", *count, max);
+  return STATUS_OK;
+}
+
+// A list of globs: NULL-terminated. `f->min` is the least length of one.
+enum status fields_read_globs(struct reader *r, const cJSON *value, const struct field *f,
+                              void *base) {
+  int count;
+  TRY(fields_check_list(r, value, INT32_MAX, &count));
+  const char **globs = arena_array(r->arena, (size_t)count + 1, sizeof *globs);
+  int i = 0;
+  for (const cJSON *m = value->child; m; m = m->next, i++) {
+    json_push_index(&r->path, i);
+    if (!cJSON_IsString(m) || f->min > 0)
+      TRY(check_string(r, m));
+    globs[i] = arena_strdup(r->arena, m->valuestring);
+    json_pop(&r->path);
+  }
+  *(const char ***)target(base, f) = globs;
+  return STATUS_OK;
+}

@@ -1,0 +1,370 @@
+// The cost model. See plan_cost.h. Sizes come from constants' dims and from the trace, which counts
+// the elements of every float value; what is known of neither (indices, flags) counts nothing: it
+// is the same in every format.
+#include "plan_cost.h"
+
+#include "tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- operators ----
+
+// How many floating-point operations a node does; all but the first on matrix units.
+enum work {
+  WORK_ELEMENTS,     // one per element of its largest tensor
+  WORK_PRODUCT,      // MatMul: 2 K per element of the output
+  WORK_GEMM,         // the same, operands perhaps transposed
+  WORK_CONVOLUTION,  // 2 per element of the output and weight of its channel
+  WORK_TRANSPOSED,   // the same by elements of the input
+  WORK_RECURRENCE,   // 2 per weight of W and R, step and element of the batch
+  WORK_CONTRACTION,  // Einsum: as of the one matrix product that its sizes fit
+  WORK_PROJECTION,   // attention with the product by input 1 in it: that product
+};
+
+// What a node moves besides reading all inputs and writing all outputs.
+enum moves {
+  MOVES_ALL,
+  MOVES_SELECTED,  // of input 0 it reads what it writes
+  MOVES_NOTHING,   // the output is the input in another shape, or it looks at the shape alone
+};
+
+static const struct op_cost {
+  const char *op;
+  enum work work;
+  enum moves moves;
+} operators[] = {
+    {"MatMul", WORK_PRODUCT, MOVES_ALL},
+    {"FusedMatMul", WORK_PRODUCT, MOVES_ALL},
+    {"FusedMatMulActivation", WORK_PRODUCT, MOVES_ALL},
+    {"TransposeMatMul", WORK_PRODUCT, MOVES_ALL},
+    {"Gemm", WORK_GEMM, MOVES_ALL},
+    {"FusedGemm", WORK_GEMM, MOVES_ALL},
+    {"GemmFastGelu", WORK_GEMM, MOVES_ALL},
+    {"Conv", WORK_CONVOLUTION, MOVES_ALL},
+    {"FusedConv", WORK_CONVOLUTION, MOVES_ALL},
+    {"NhwcConv", WORK_CONVOLUTION, MOVES_ALL},
+    {"NhwcFusedConv", WORK_CONVOLUTION, MOVES_ALL},
+    {"DeformConv", WORK_CONVOLUTION, MOVES_ALL},
+    {"ConvTranspose", WORK_TRANSPOSED, MOVES_ALL},
+    {"ConvTransposeWithDynamicPads", WORK_TRANSPOSED, MOVES_ALL},
+    {"LSTM", WORK_RECURRENCE, MOVES_ALL},
+    {"GRU", WORK_RECURRENCE, MOVES_ALL},
+    {"RNN", WORK_RECURRENCE, MOVES_ALL},
+    {"Einsum", WORK_CONTRACTION, MOVES_ALL},
+    {"Attention", WORK_PROJECTION, MOVES_ALL},
+    {"Gather", WORK_ELEMENTS, MOVES_SELECTED},
+    {"GatherElements", WORK_ELEMENTS, MOVES_SELECTED},
+    {"GatherND", WORK_ELEMENTS, MOVES_SELECTED},
+    {"Slice", WORK_ELEMENTS, MOVES_SELECTED},
+    {"Compress", WORK_ELEMENTS, MOVES_SELECTED},
+    {"Constant", WORK_ELEMENTS, MOVES_NOTHING},
+    {"Dropout", WORK_ELEMENTS, MOVES_NOTHING},
+    {"Flatten", WORK_ELEMENTS, MOVES_NOTHING},
+    {"Identity", WORK_ELEMENTS, MOVES_NOTHING},
+    {"Reshape", WORK_ELEMENTS, MOVES_NOTHING},
+    {"Shape", WORK_ELEMENTS, MOVES_NOTHING},
+    {"Size", WORK_ELEMENTS, MOVES_NOTHING},
+    {"Squeeze", WORK_ELEMENTS, MOVES_NOTHING},
+    {"Unsqueeze", WORK_ELEMENTS, MOVES_NOTHING},
+};
+
+// By name alone: a domain that has an operator of such a name means the same by it.
+static const struct op_cost *find_operator(const struct node *node) {
+  static const struct op_cost usual = {"", WORK_ELEMENTS, MOVES_ALL};
+  static const struct op_cost inside = {"", WORK_ELEMENTS, MOVES_NOTHING};
+  if (node->n_bodies > 0 || node->function >= 0)
+    return &inside;
+  for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
+    if (strcmp(operators[i].op, node->proto->op_type) == 0)
+      return &operators[i];
+  return &usual;
+}
+
+// ---- sizes ----
+
+static double constant_elements(const Onnx__TensorProto *t) {
+  uint64_t count, bytes;
+  return tensor_extent(t, &count, &bytes) ? (double)count : 0;
+}
+
+static void measure_value(struct costs *c, int v) {
+  const Onnx__TensorProto *constant = graph_constant(c->graph, v);
+  const struct value *value = &c->graph->values[v];
+  c->productions[v] = 1;
+  if (constant) {
+    c->elements[v] = constant_elements(constant);
+  } else if (!c->trace) {
+    c->elements[v] = 1;
+  } else if (trace_measures(c->graph, v)) {
+    const struct stats *s = &c->trace->stats[v];
+    double runs = (double)s->runs, steps = c->trace->steps ? (double)c->trace->steps : 1;
+    c->elements[v] = runs > 0 ? (double)s->count / runs : 0;
+    c->productions[v] = runs / steps;
+  } else if (value->initializer) {
+    c->elements[v] = constant_elements(value->initializer);
+  }
+}
+
+// As often as the first of its values that was seen: an output, or else an input.
+static double count_executions(const struct costs *c, int n) {
+  const struct node *node = &c->graph->nodes[n];
+  if (!c->trace)
+    return 1;
+  for (int k = 0; k < node->n_outputs; k++)
+    if (node->outputs[k] >= 0 && trace_measures(c->graph, node->outputs[k]))
+      return c->productions[node->outputs[k]];
+  for (int k = 0; k < node->n_inputs; k++)
+    if (node->inputs[k] >= 0 && trace_measures(c->graph, node->inputs[k]))
+      return c->productions[node->inputs[k]];
+  return 1;
+}
+
+void costs_init(struct costs *c, struct graph *g, const struct trace *t,
+                const struct target *target, struct arena *a) {
+  size_t values = (size_t)g->n_values;
+  *c = (struct costs){
+      .graph = g,
+      .trace = t,
+      .target = target,
+      .elements = arena_array(a, values, sizeof *c->elements),
+      .productions = arena_array(a, values, sizeof *c->productions),
+      .executions = arena_array(a, (size_t)g->n_nodes, sizeof *c->executions),
+  };
+  for (int v = 0; v < g->n_values; v++)
+    measure_value(c, v);
+  for (int n = 0; n < g->n_nodes; n++)
+    c->executions[n] = count_executions(c, n);
+}
+
+static double elements_of(const struct costs *c, const int *values, int count, int k) {
+  return k < count && values[k] >= 0 ? c->elements[values[k]] : 0;
+}
+
+static double input_elements(const struct costs *c, const struct node *node, int k) {
+  return elements_of(c, node->inputs, node->n_inputs, k);
+}
+
+// Dim `axis` of input k (negative: from the end) if it is a constant of that rank; 0: not known.
+static double constant_dim(const struct costs *c, const struct node *node, int k, int axis) {
+  const Onnx__TensorProto *t =
+      k < node->n_inputs && node->inputs[k] >= 0 ? graph_constant(c->graph, node->inputs[k]) : NULL;
+  if (!t)
+    return 0;
+  int rank = (int)t->n_dims;
+  axis = axis < 0 ? rank + axis : axis;
+  return axis >= 0 && axis < rank ? (double)t->dims[axis] : 0;
+}
+
+// ---- arithmetic ----
+
+static int64_t int_attribute(const struct node *node, const char *name) {
+  const Onnx__AttributeProto *a = node_attribute(node->proto, name);
+  return a && a->has_i ? a->i : 0;
+}
+
+// Dim `axis` (negative: from the end) of the node's first output as it was first seen; 0: not
+// known.
+static double output_dim(const struct costs *c, const struct node *node, int axis) {
+  if (!c->trace || node->n_outputs == 0 || node->outputs[0] < 0)
+    return 0;
+  const struct stats *s = &c->trace->stats[node->outputs[0]];
+  axis = axis < 0 ? s->rank + axis : axis;
+  return s->has_shape && axis >= 0 && axis < s->rank ? (double)s->dims[axis] : 0;
+}
+
+// The length of the sums of a matrix product of sizes a, b, o: (MK)(KN)(MN) = (MNK)^2. With many
+// products in one it is too large by the square root of their number.
+static double sum_length(double a, double b, double o) {
+  return o > 0 ? sqrt(a * b / o) : 0;
+}
+
+static double product_length(const struct costs *c, const struct node *node, double output) {
+  bool gemm = strstr(node->proto->op_type, "Gemm") != NULL;
+  bool transposed = int_attribute(node, "transB") != 0;
+  double k = constant_dim(c, node, 1, gemm && transposed ? 1 : -2);
+  if (k > 0 && (gemm || !transposed))
+    return k;
+  double left = input_elements(c, node, 0), right = input_elements(c, node, 1);
+  double rows = output_dim(c, node, -2), columns = output_dim(c, node, -1);
+  if (rows == 0 || columns == 0 || output == 0)
+    return sum_length(left, right, output);
+  // P products: |A| = PMK, |B| = PKN, |O| = PMN; less if all of them read the same A or B.
+  return fmax(left * columns, right * rows) / output;
+}
+
+// Weights that one output channel (one input channel, if transposed) has.
+static double channel_weights(const struct costs *c, const struct node *node) {
+  double channels = constant_dim(c, node, 1, 0);
+  if (channels == 0)
+    channels = output_dim(c, node, 1);
+  return channels > 0 ? input_elements(c, node, 1) / channels : 1;
+}
+
+static double largest_tensor(const struct costs *c, const struct node *node, enum moves moves) {
+  double largest = 0;
+  for (int k = moves == MOVES_SELECTED; k < node->n_inputs; k++)
+    largest = fmax(largest, input_elements(c, node, k));
+  for (int k = 0; k < node->n_outputs; k++)
+    largest = fmax(largest, elements_of(c, node->outputs, node->n_outputs, k));
+  return largest;
+}
+
+static double count_work(const struct costs *c, const struct node *node, const struct op_cost *op) {
+  double input = input_elements(c, node, 0), second = input_elements(c, node, 1);
+  double output = elements_of(c, node->outputs, node->n_outputs, 0), width;
+  switch (op->work) {
+  case WORK_PRODUCT:
+  case WORK_GEMM: return 2 * output * product_length(c, node, output);
+  case WORK_CONTRACTION: return 2 * output * sum_length(input, second, output);
+  case WORK_CONVOLUTION: return 2 * output * channel_weights(c, node);
+  case WORK_TRANSPOSED: return 2 * input * channel_weights(c, node);
+  case WORK_RECURRENCE:
+    width = constant_dim(c, node, 1, 2);
+    return width > 0 ? 2 * input / width * (second + input_elements(c, node, 2)) : input;
+  case WORK_PROJECTION:
+    width = constant_dim(c, node, 1, 0);
+    return width > 0 ? 2 * input / width * second : input;
+  case WORK_ELEMENTS: break;
+  }
+  return largest_tensor(c, node, op->moves);
+}
+
+// ---- traffic ----
+
+// Bytes of an element of value v in format f; FORMAT_COUNT: in its own type.
+static double element_bytes(const struct graph *g, int v, enum format_id f) {
+  if (f != FORMAT_COUNT)
+    return formats[f].stored_bits / 8.0;
+  return g->values[v].type.kind == TYPE_TENSOR
+             ? tensor_element_bits(g->values[v].type.elem_type) / 8.0
+             : 0;
+}
+
+static double count_bytes(const struct costs *c, const struct plan *p, int n, enum moves moves) {
+  const struct node *node = &c->graph->nodes[n];
+  double written = 0, bytes = 0;
+  for (int k = 0; k < node->n_outputs; k++) {
+    int v = node->outputs[k];
+    if (v < 0)
+      continue;
+    written += c->elements[v];
+    bytes += c->elements[v] * element_bytes(c->graph, v, plan_output_format(c->graph, p, n, k));
+  }
+  for (int k = 0; k < node->n_inputs; k++) {
+    int v = node->inputs[k];
+    if (v < 0)
+      continue;
+    double read = c->elements[v];
+    if (k == 0 && moves == MOVES_SELECTED && read > written)
+      read = written;
+    bytes += read * element_bytes(c->graph, v, plan_input_format(c->graph, p, n, k));
+  }
+  return bytes;
+}
+
+struct node_cost costs_node(const struct costs *c, const struct plan *p, int n) {
+  const struct node *node = &c->graph->nodes[n];
+  const struct op_cost *op = find_operator(node);
+  const struct target *t = c->target;
+  enum format_id f = p->nodes[n].format;
+  if (op->moves == MOVES_NOTHING || c->executions[n] == 0)
+    return (struct node_cost){0, 0};
+  double bytes = count_bytes(c, p, n, op->moves);
+  double throughput = op->work == WORK_ELEMENTS ? t->vector[f] : t->matrix[f];
+  double arithmetic = count_work(c, node, op) / throughput * t->bandwidth;
+  return (struct node_cost){
+      .time = c->executions[n] * (fmax(arithmetic, bytes) + t->overhead * t->bandwidth),
+      .bytes = c->executions[n] * bytes,
+  };
+}
+
+double costs_cast(const struct costs *c, int v, enum format_id from, enum format_id to) {
+  if (from == to || graph_is_constant(c->graph, v))
+    return 0;
+  double bytes = c->elements[v] * ((formats[from].stored_bits + formats[to].stored_bits) / 8.0);
+  return c->productions[v] * (bytes + c->target->overhead * c->target->bandwidth);
+}
+
+// ---- the whole plan ----
+
+// Formats that value v must be had in besides the one that it is stored in, as pass_casts sees it:
+// a Cast each, or a copy if it is a constant.
+static uint32_t further_formats(const struct costs *c, const struct plan *p, int v) {
+  const struct value *value = &c->graph->values[v];
+  enum format_id stored = p->values[v].format;
+  uint32_t wanted = 0;
+  for (int u = 0; u < value->n_uses; u++) {
+    const struct use *use = &value->uses[u];
+    enum format_id f = FORMAT_FP32;
+    if (use->node >= 0)
+      f = plan_input_format(c->graph, p, use->node, use->index);
+    else if (p->narrow_outputs && value->scope == 0)
+      f = stored;
+    if (f != FORMAT_COUNT && f != stored)
+      wanted |= 1u << f;
+  }
+  return wanted;
+}
+
+// What a constant or an activation takes, before and after.
+static void add_memory(const struct costs *c, struct plan *p, int v) {
+  struct plan_costs *total = &p->costs;
+  bool constant = graph_constant(c->graph, v) != NULL;
+  double count = c->elements[v] * (constant ? 1 : c->productions[v]);
+  double before = count * element_bytes(c->graph, v, FORMAT_COUNT), after = before;
+  if (p->values[v].considered) {
+    after = count * element_bytes(c->graph, v, p->values[v].format);
+    uint32_t further = further_formats(c, p, v);
+    for (int f = 0; f < FORMAT_COUNT; f++)
+      after += further >> f & 1 ? count * element_bytes(c->graph, v, (enum format_id)f) : 0;
+  }
+  *(constant ? &total->constants_before : &total->activations_before) += before;
+  *(constant ? &total->constants_after : &total->activations_after) += after;
+}
+
+static void add_casts(const struct costs *c, struct plan *p, int v) {
+  struct plan_costs *total = &p->costs;
+  if (!p->values[v].considered || graph_is_constant(c->graph, v))
+    return;
+  uint32_t further = further_formats(c, p, v);
+  for (int f = 0; f < FORMAT_COUNT; f++) {
+    if (!(further >> f & 1))
+      continue;
+    double time = costs_cast(c, v, p->values[v].format, (enum format_id)f);
+    double overhead = c->productions[v] * c->target->overhead * c->target->bandwidth;
+    total->casts++;
+    total->time_casts += time;
+    total->traffic_after += time - overhead;
+  }
+}
+
+void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed) {
+  struct plan_costs *total = &p->costs;
+  uint8_t wide_only = (uint8_t)(1u << (p->n_ladder - 1));
+  double unable = 0;
+  *total = (struct plan_costs){.target = c->target->name, .target_version = c->target->version};
+  for (int n = 0; n < p->n_nodes; n++) {
+    struct node_plan *node = &p->nodes[n];
+    enum format_id format = node->format;
+    struct node_cost after = costs_node(c, p, n);
+    node->format = FORMAT_FP32;
+    struct node_cost before = costs_node(c, p, n);
+    node->format = format;
+    total->time_before += before.time;
+    total->time_after += after.time;
+    total->traffic_before += before.bytes;
+    total->traffic_after += after.bytes;
+    unable += allowed[n] == wide_only ? before.time : 0;
+    total->left_wide += format == FORMAT_FP32 && node->reason == REASON_BOUNDARY;
+  }
+  for (int v = 0; v < p->n_values; v++) {
+    add_casts(c, p, v);
+    add_memory(c, p, v);
+  }
+  total->fixed_share = total->time_before > 0 ? unable / total->time_before : 0;
+  total->time_after += total->time_casts;
+  total->time_before /= c->target->bandwidth;
+  total->time_after /= c->target->bandwidth;
+  total->time_casts /= c->target->bandwidth;
+}

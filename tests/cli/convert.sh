@@ -1,0 +1,259 @@
+#!/bin/sh
+# convert: what it writes, what it says, and what it leaves behind.
+. "$(dirname "$0")/lib.sh"
+
+model=$digits/digits.onnx
+data=$digits/samples
+
+test_convert_alone_writes_beside_the_input_and_says_nothing_real_was_measured() {
+  mkdir folder
+  cp "$model" folder/model.onnx
+  quietly convert folder/model.onnx
+  has out 'nothing real was measured' 'made-up samples' 'wrote        folder/model.fp16.onnx'
+  holds_only folder model.onnx model.fp16.onnx
+  same folder/model.onnx "$model"
+}
+
+test_convert_names_the_output_after_the_policy() {
+  cp "$model" model.onnx
+  cp "$model" no_extension
+  quietly convert model.onnx --policy balanced --data "$data"
+  [ -s model.balanced.onnx ]
+  quietly convert no_extension --data "$data"
+  [ -s no_extension.fp16.onnx ]
+}
+
+test_convert_with_data_does_not_say_made_up() {
+  quietly convert "$model" --data "$data" -o y.onnx
+  lacks out 'made-up'
+  lacks out 'nothing real was measured'
+  has out '6 real samples, 2 held out' 'accuracy     logits: fp32 98.89 %, narrow 98.89 %'
+}
+
+test_convert_halves_the_constants_and_the_result_is_a_model() {
+  quietly convert "$model" --data "$data" -o y.onnx
+  quietly inspect y.onnx
+  matches out '^parameters .* of which 0 fp32'
+  [ "$(wc -c <y.onnx)" -lt $(($(wc -c <"$model") * 2 / 3)) ]
+}
+
+test_seed_decides_the_made_up_samples() {
+  quietly convert "$model" --random 1 -o a.onnx --save-trace a.json
+  quietly convert "$model" --random 1 -o b.onnx --save-trace b.json
+  quietly convert "$model" --random 2 -o c.onnx --save-trace c.json
+  same a.json b.json
+  different a.json c.json
+  quietly convert "$model" --random 1 --samples 3 -o d.onnx
+  has out '2 made-up samples, 1 held out'
+}
+
+test_json_of_every_command_parses() {
+  quietly convert "$model" --data "$data" -o y.onnx --json --save-trace t.json --save-plan p.json
+  cp out convert.json
+  quietly inspect "$model" --json
+  cp out inspect.json
+  quietly plan "$model" --json -o q.json
+  cp out plan.json
+  quietly rewrite "$model" --plan p.json -o z.onnx --json
+  cp out rewrite.json
+  quietly verify "$model" --plan p.json --data "$data" --json
+  cp out verify.json
+  quietly formats --json
+  cp out formats.json
+  for file in convert inspect plan rewrite verify t p q; do
+    is_json $file.json
+  done
+  # A policy is an object; the parser must get to the point where that matters.
+  with_code 4 policy check ./formats.json
+  lacks err 'not valid JSON'
+}
+
+test_json_of_hostile_names_and_not_finite_numbers_parses() {
+  with_code 0 convert "$tiny/names.onnx" --data "$tiny/samples/names" --json -o y.onnx \
+    --save-plan p.json --save-trace t.json
+  cp out convert.json
+  is_json convert.json
+  is_json p.json
+  is_json t.json
+  code=0
+  narrowcast convert "$hazards/hazards.onnx" --data "$hazards/samples_not_finite" --save-anyway \
+    --json -o z.onnx --save-plan p.json --save-trace t.json >convert.json 2>err || code=$?
+  [ "$code" -le 1 ]
+  is_json convert.json
+  is_json p.json
+  is_json t.json
+}
+
+test_plan_records_the_overrides_of_the_run() {
+  quietly convert "$model" --data "$data" -o y.onnx --save-plan p.json --keep '/stem/*' \
+    --narrow logits --format fp16 --io narrow
+  has p.json 'keep /stem/*' 'narrow logits' 'io narrow' 'format fp16'
+  has out 'keep /stem/*' 'narrow logits' 'io narrow' 'format fp16'
+}
+
+test_keep_keeps_what_it_matches() {
+  quietly convert "$model" --data "$data" -o all.onnx
+  quietly convert "$model" --data "$data" -o some.onnx --keep logits --save-plan p.json
+  different all.onnx some.onnx
+  matches p.json '"op": "Gemm".*"class": "keep".*"format": "fp32"'
+  quietly convert "$model" --data "$data" -o none.onnx --keep '*'
+  same none.onnx "$model"
+}
+
+test_keep_that_matches_nothing_is_said() {
+  with_code 0 convert "$model" --data "$data" -o y.onnx --keep 'no-such-node'
+  has err 'no-such-node'
+}
+
+test_format_bf16_is_used_where_the_opset_has_it() {
+  quietly convert "$model" --data "$data" -o y.onnx --format bf16 --save-plan p.json
+  matches p.json '"op": "Conv".*"format": "fp32".*"reason": "schema"'
+  lacks p.json '"format": "fp16"'
+}
+
+test_io_narrow_changes_the_interface_and_keep_does_not() {
+  quietly convert "$model" --data "$data" -o keep.onnx --io keep
+  quietly inspect keep.onnx
+  matches out '^input +image: float$'
+  quietly convert "$model" --data "$data" -o narrow.onnx --io narrow
+  quietly inspect narrow.onnx
+  matches out '^input +image: float16$'
+  matches out '^output +logits: float16$'
+}
+
+test_refusal_names_output_amount_sample_and_tensor() {
+  strict relative_l2
+  with_code 1 convert "$model" --policy ./strict.json --data "$data" -o y.onnx
+  empty err
+  matches out 'FAILS +relative_l2 of logits: [0-9.e-]+, at most 0 .*worst on [67]\.npz'
+  matches out '(largest error of its own|first tensor that is not finite): [a-z]'
+  matches out '^result +REFUSED'
+}
+
+test_refusal_leaves_no_output() {
+  strict relative_l2
+  with_code 1 convert "$model" --policy ./strict.json --data "$data" -o y.onnx
+  lacks out 'wrote'
+  printf 'old\n' >old.onnx
+  with_code 1 convert "$model" --policy ./strict.json --data "$data" -o old.onnx
+  [ "$(cat old.onnx)" = old ]
+  holds_only . err old.onnx out strict.json
+}
+
+test_refusal_still_writes_plan_and_trace_for_review() {
+  strict relative_l2
+  with_code 1 convert "$model" --policy ./strict.json --data "$data" -o y.onnx --save-plan p.json \
+    --save-trace t.json
+  missing y.onnx
+  quietly rewrite "$model" --plan p.json -o z.onnx
+}
+
+test_save_anyway_writes_the_refused_model_and_still_exits_1() {
+  strict relative_l2
+  with_code 1 convert "$model" --policy ./strict.json --data "$data" -o y.onnx --save-anyway
+  has out 'REFUSED' 'wrote        y.onnx'
+  quietly inspect y.onnx
+}
+
+test_not_finite_in_fp32_already_names_tensor_and_sample() {
+  code=0
+  narrowcast convert "$hazards/hazards.onnx" --data "$hazards/samples_not_finite" -o y.onnx \
+    >out 2>err || code=$?
+  [ "$code" -le 1 ]
+  cat err >>out
+  matches out 'not finite: [a-z_0-9.]+ .*\.npz'
+}
+
+test_no_temporary_files_are_left() {
+  mkdir folder
+  quietly convert "$model" --data "$data" -o folder/y.onnx --save-plan folder/p.json \
+    --save-trace folder/t.json
+  holds_only folder y.onnx p.json t.json
+  quietly convert "$model" --data "$data" -o folder/y.onnx
+  holds_only folder y.onnx p.json t.json
+}
+
+test_output_may_be_the_input() {
+  cp "$model" y.onnx
+  quietly convert "$model" --data "$data" -o wanted.onnx
+  quietly convert y.onnx --data "$data" -o y.onnx
+  same y.onnx wanted.onnx
+  # And again, where the model is copied as it is.
+  quietly convert y.onnx --data "$data" -o y.onnx
+  same y.onnx wanted.onnx
+  holds_only . err out wanted.onnx y.onnx
+}
+
+test_output_through_a_link_keeps_the_link() {
+  mkdir folder
+  : >folder/y.onnx
+  ln -s folder/y.onnx link.onnx
+  quietly convert "$model" --data "$data" -o link.onnx
+  [ -s link.onnx ]
+}
+
+test_external_data_goes_beside_the_output_and_the_source_stays() {
+  mkdir in out_folder
+  cp "$tiny/external.onnx" "$tiny/external.data" in/
+  samples=$tiny/samples/external
+  quietly convert in/external.onnx --data "$samples" -o out_folder/y.onnx
+  quietly convert in/external.onnx --data "$samples" -o out_folder/same.onnx --keep '*'
+  quietly inspect out_folder/same.onnx
+  matches out 'external data'
+  same in/external.onnx "$tiny/external.onnx"
+  same in/external.data "$tiny/external.data"
+  holds_only in external.onnx external.data
+  mv out_folder moved
+  rm -rf in
+  for name in y same; do
+    quietly convert moved/$name.onnx --data "$samples" -o $name.again.onnx
+  done
+  same y.again.onnx same.again.onnx
+}
+
+test_external_data_survives_writing_over_the_input() {
+  cp "$tiny/external.onnx" "$tiny/external.data" .
+  quietly convert external.onnx --data "$tiny/samples/external" -o external.onnx --keep '*'
+  same external.data "$tiny/external.data"
+  quietly convert external.onnx --data "$tiny/samples/external" -o external.onnx
+  quietly convert external.onnx --data "$tiny/samples/external" -o again.onnx
+}
+
+test_every_tiny_model_is_converted_or_copied() {
+  for file in "$tiny"/*.onnx; do
+    name=$(basename "$file" .onnx)
+    [ "$name" != duplicate_node_names ] || continue # the engine refuses it
+    for policy in fp16 bf16 balanced; do
+      with_code 0 convert "$file" --policy $policy --data "$tiny/samples/$name" -o y.onnx
+      matches out 'every claim holds|copied unchanged'
+    done
+  done
+}
+
+test_hazards_are_converted_or_refused_by_name() {
+  for policy in fp16 bf16 balanced; do
+    code=0
+    narrowcast convert "$hazards/hazards.onnx" --policy $policy --data "$hazards/samples" \
+      -o $policy.onnx >out 2>err || code=$?
+    [ "$code" -le 1 ]
+    if [ "$code" -eq 1 ]; then
+      missing $policy.onnx
+      matches out 'FAILS +[a-z0-9_]+ of [a-z0-9_]+: .*worst on [0-9]\.npz'
+      matches out '(largest error of its own|first tensor that is not finite): [a-z]'
+    fi
+  done
+}
+
+test_quiet_silences_warnings_but_not_errors() {
+  with_code 0 convert "$model" --data "$data" -o y.onnx --keep 'no-such-node' -q
+  empty err
+  with_code 7 convert nowhere.onnx -q
+  has err 'nowhere.onnx'
+}
+
+test_progress_bar_only_on_a_terminal() {
+  with_code 0 convert "$model" --data "$data" -o y.onnx
+  empty err
+}
+
+run_tests

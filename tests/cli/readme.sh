@@ -1,0 +1,107 @@
+#!/bin/sh
+# README.md tells the truth: its console blocks are run, its tables compared with the help.
+#
+# A block that begins with ```console holds commands (lines that begin with `$ `) and what each
+# prints, on stdout and stderr together; `[...]` in a line stands for any text. The commands run in
+# a folder with copies of models/ and rules/ and an empty build/demo/, one after the other.
+. "$(dirname "$0")/lib.sh"
+readme=$root/README.md
+
+# Splits the blocks into 1.command, 1.wanted, 2.command, ...
+split_blocks() {
+  awk '
+    /^```console$/ { inside = 1; next }
+    /^```$/ { inside = 0; next }
+    !inside { next }
+    /^\$ / {
+      count++
+      printf "%s\n", substr($0, 3) >(count ".command")
+      printf "" >(count ".wanted")
+      next
+    }
+    count { print >(count ".wanted") }' "$1"
+}
+
+# like WANTED FOUND: line by line, where [...] stands for any text.
+like() {
+  awk '
+    function escaped(text) {
+      gsub(/[][\\.^$*+?(){}|]/, "\\\\&", text)
+      return text
+    }
+    FNR == NR { wanted[++lines] = $0; next }
+    {
+      n = split(wanted[FNR], parts, /\[\.\.\.\]/)
+      pattern = "^"
+      for (i = 1; i <= n; i++)
+        pattern = pattern (i > 1 ? ".*" : "") escaped(parts[i])
+      if (FNR > lines || $0 !~ pattern "$") {
+        print "  line " FNR " is not as wanted"
+        print "  wanted: " (FNR > lines ? "no more lines" : wanted[FNR])
+        print "  found:  " $0
+        failed = 1
+        exit
+      }
+      read = FNR
+    }
+    END {
+      if (!failed && read < lines) {
+        print "  missing: " wanted[read + 1]
+        failed = 1
+      }
+      exit failed
+    }' "$1" "$2" >&2
+}
+
+test_readme_commands_print_what_it_shows() {
+  split_blocks "$readme"
+  [ -s 1.command ]
+  mkdir -p place/build/demo
+  cp -r "$root/models" "$root/rules" place/
+  number=1
+  while [ -e $number.command ]; do
+    (cd place && sh "../$number.command") >$number.found 2>&1 || {
+      say "ended with an error: $(cat $number.command)"
+      cat $number.found >&2
+      return 1
+    }
+    like $number.wanted $number.found || {
+      say "of: $(cat $number.command)"
+      return 1
+    }
+    number=$((number + 1))
+  done
+}
+
+test_readme_lists_the_exit_codes_of_the_help() {
+  quietly --help
+  sed -n 's/^  \([0-7]\)  \(.*\)$/| \1 | \2 |/p' out >wanted
+  [ "$(wc -l <wanted)" -eq 8 ]
+  grep '^| [0-7] | ' "$readme" >found
+  same found wanted
+}
+
+test_readme_lists_every_command() {
+  quietly --help
+  sed -n 's/^  \([a-z][a-z]*\)  *[a-z].*$/\1/p' out >names
+  [ "$(wc -l <names)" -ge 8 ]
+  while read -r name; do
+    matches "$readme" "^\\| \`$name[ \`]"
+  done <names
+}
+
+test_readme_links_to_files_that_are_there() {
+  grep -o '](\([a-z][^):]*\))' "$readme" | sed 's/^](//; s/)$//; s/#.*//' >links
+  while read -r link; do
+    [ -e "$root/$link" ] || {
+      say "README.md links to $link, which is not there"
+      return 1
+    }
+  done <links
+}
+
+if [ ! -f "$readme" ]; then
+  echo "SKIP readme: there is no README.md"
+  exit 0
+fi
+run_tests

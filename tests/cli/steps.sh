@@ -1,0 +1,152 @@
+#!/bin/sh
+# The steps one by one against convert; the same input gives the same bytes; what changes nothing.
+. "$(dirname "$0")/lib.sh"
+
+model=$digits/digits.onnx
+data=$digits/samples
+
+# only_fp32: writes only_fp32.json, a policy whose ladder has nothing narrow.
+only_fp32() {
+  narrowcast policy show fp16 >fp16.json
+  edited 's/"ladder": *\[[^]]*\]/"ladder": ["fp32"]/' fp16.json only_fp32.json
+  quietly policy check ./only_fp32.json
+}
+
+# step_by_step MODEL DATA: t.json, p.json and steps.onnx.
+step_by_step() {
+  with_code 0 trace "$1" --data "$2" -o t.json
+  with_code 0 plan "$1" --trace t.json -o p.json
+  with_code 0 rewrite "$1" --plan p.json -o steps.onnx
+}
+
+test_steps_give_the_bytes_of_convert() {
+  quietly convert "$model" --data "$data" -o whole.onnx
+  step_by_step "$model" "$data"
+  same steps.onnx whole.onnx
+  quietly verify "$model" --plan p.json --data "$data"
+  has out 'every claim holds'
+  for name in if_loop functions external names multi_io constants; do
+    with_code 0 convert "$tiny/$name.onnx" --data "$tiny/samples/$name" -o whole.onnx
+    step_by_step "$tiny/$name.onnx" "$tiny/samples/$name"
+    [ ! -e whole.onnx.data ] || mv whole.onnx.data steps.onnx.data.wanted
+    with_code 0 verify "$tiny/$name.onnx" --plan p.json --data "$tiny/samples/$name"
+  done
+}
+
+test_saved_trace_and_plan_serve_the_steps() {
+  quietly convert "$model" --data "$data" -o whole.onnx --save-trace t.json --save-plan p.json
+  quietly rewrite "$model" --plan p.json -o steps.onnx
+  same steps.onnx whole.onnx
+  quietly plan "$model" --trace t.json -o q.json
+  quietly rewrite "$model" --plan q.json -o steps.onnx
+  same steps.onnx whole.onnx
+  quietly convert "$model" --trace t.json --data "$data" -o again.onnx
+  same again.onnx whole.onnx
+}
+
+test_verify_of_a_saved_plan_measures_what_convert_measured() {
+  quietly convert "$model" --data "$data" -o y.onnx --json --save-plan p.json
+  sed -n '/"claims"/,/^    \]/p' out >convert.claims
+  quietly verify "$model" --plan p.json --data "$data" --json
+  sed -n '/"claims"/,/^    \]/p' out >verify.claims
+  [ -s convert.claims ]
+  same convert.claims verify.claims
+}
+
+test_verify_writes_nothing() {
+  quietly plan "$model" -o p.json
+  quietly verify "$model" --plan p.json --data "$data"
+  holds_only . err out p.json
+}
+
+test_plan_without_a_trace_narrows_nothing_unseen() {
+  quietly plan "$model" -o p.json
+  has out 'not seen'
+  quietly rewrite "$model" --plan p.json -o y.onnx
+  same y.onnx "$model"
+}
+
+test_plan_edited_by_hand_is_applied() {
+  step_by_step "$model" "$data"
+  wide='s/"format": "fp16"/"format": "fp32"/'
+  edited "/\"node\": \"\/stem\/conv\"/$wide; /\"value\": \"stem\.\(weight\|conv\)\"/$wide" \
+    p.json edited.json
+  quietly rewrite "$model" --plan edited.json -o edited.onnx
+  different edited.onnx steps.onnx
+  has out '16 of 18 float nodes narrow'
+}
+
+test_plan_edited_to_what_the_operator_forbids_is_refused() {
+  step_by_step "$model" "$data"
+  edited 's/\("op": "Conv".*\)"format": "fp16"/\1"format": "bf16"/' p.json edited.json
+  with_code 4 rewrite "$model" --plan edited.json -o y.onnx
+  has err 'edited.json' 'Conv' 'bf16'
+  missing y.onnx
+}
+
+test_twice_gives_the_same_bytes() {
+  for run in 1 2; do
+    quietly convert "$model" --data "$data" -o $run.onnx --save-trace $run.t --save-plan $run.p
+  done
+  same 1.onnx 2.onnx
+  same 1.p 2.p
+  same 1.t 2.t
+}
+
+test_threads_do_not_change_a_byte() {
+  for threads in 1 2; do
+    quietly convert "$model" --data "$data" -o $threads.onnx --save-plan $threads.p \
+      --threads $threads
+    for policy in bf16 balanced; do
+      with_code 0 convert "$tiny/if_loop.onnx" --data "$tiny/samples/if_loop" --policy $policy \
+        -o $threads.$policy.onnx --threads $threads
+    done
+  done
+  same 1.onnx 2.onnx
+  same 1.p 2.p
+  same 1.bf16.onnx 2.bf16.onnx
+  same 1.balanced.onnx 2.balanced.onnx
+}
+
+test_only_fp32_gives_the_same_bytes() {
+  only_fp32
+  quietly convert "$model" --policy ./only_fp32.json --data "$data" -o y.onnx
+  has out 'copied unchanged'
+  same y.onnx "$model"
+  for name in unsorted names external constants if_loop; do
+    with_code 0 convert "$tiny/$name.onnx" --policy ./only_fp32.json \
+      --data "$tiny/samples/$name" -o y.onnx
+    same y.onnx "$tiny/$name.onnx"
+  done
+}
+
+test_converting_the_result_changes_nothing() {
+  for policy in fp16 bf16 balanced; do
+    quietly convert "$model" --policy $policy --data "$data" -o once.onnx
+    quietly convert once.onnx --policy $policy --data "$data" -o twice.onnx
+    same once.onnx twice.onnx
+    for name in if_loop functions names unsorted multi_io constants; do
+      with_code 0 convert "$tiny/$name.onnx" --policy $policy --data "$tiny/samples/$name" \
+        -o once.onnx
+      with_code 0 convert once.onnx --policy $policy --data "$tiny/samples/$name" -o twice.onnx
+      same once.onnx twice.onnx
+    done
+  done
+}
+
+test_converting_a_promoted_result_changes_nothing() {
+  with_code 0 convert "$hazards/hazards.onnx" --data "$hazards/samples" -o once.onnx
+  matches out '^promoted '
+  with_code 0 convert once.onnx --data "$hazards/samples" -o twice.onnx
+  same once.onnx twice.onnx
+}
+
+test_island_of_the_author_and_quantised_model_are_left_alone() {
+  for name in island quantised; do
+    quietly convert "$tiny/$name.onnx" --data "$tiny/samples/$name" -o y.onnx
+    has out 'copied unchanged'
+    same y.onnx "$tiny/$name.onnx"
+  done
+}
+
+run_tests

@@ -1,0 +1,90 @@
+// clone: a copy may be changed without changing the original, and shares its weights; packing for a
+// session keeps large initializers out of the bytes.
+#include "clone.h"
+
+#include "support_plan.h"
+
+#include <string.h>
+
+static void clone_packs_to_the_same_bytes(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2,N]");
+  build_input(&f->b, "c", "bool[]");
+  build_input(&f->b, "s", "seq(float)");
+  build_sparse(&f->b, "sparse", 1, 3);
+  build_node(&f->b, "Add", "x sparse", "h")->doc_string = (char[]){"why"};
+  Onnx__NodeProto *branch = build_node(&f->b, "If", "c", "y");
+  for (int side = 0; side < 2; side++) {
+    build_graph_begin(&f->b, branch, side ? "else_branch" : "then_branch");
+    build_node(&f->b, "Identity", "h", "t");
+    build_output(&f->b, "t", "float[2,N]");
+    build_graph_end(&f->b);
+  }
+  build_output(&f->b, "y", "float[2,N]");
+  planning_index(f);
+  struct model copy = clone_model(&f->m, &f->arena);
+  assert_true(same_model(f, &f->m, &copy));
+  assert_true(copy.proto != f->m.proto && copy.proto->graph != f->m.proto->graph);
+}
+
+static void clone_leaves_the_original_unchanged(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2]");
+  build_floats(&f->b, "w", "float[2]", (float[]){1, 2});
+  Onnx__NodeProto *add = build_node(&f->b, "Add", "x w", "y");
+  build_int(&f->b, add, "axis", 1);
+  build_output(&f->b, "y", "float[2]");
+  planning_index(f);
+  uint8_t *before, *after;
+  size_t n_before, n_after;
+  assert_int_equal(model_pack(f->m.proto, &f->arena, &before, &n_before, &f->d), STATUS_OK);
+  struct model copy = clone_model(&f->m, &f->arena);
+  Onnx__GraphProto *g = copy.proto->graph, *original = f->m.proto->graph;
+  // Shared: the bytes of the weight.
+  assert_true(g->initializer[0]->raw_data.data == original->initializer[0]->raw_data.data);
+  g->node[0]->input[0] = (char[]){"other"};
+  g->node[0]->attribute[0]->i = 7;
+  g->node[0]->op_type = (char[]){"Sub"};
+  g->initializer[0]->data_type = 10;
+  g->initializer[0]->raw_data.len = 4;
+  g->input[0]->type->tensor_type->elem_type = 10;
+  g->output[0]->name = (char[]){"z"};
+  copy.proto->opset_import[0]->version = 3;
+  g->node[0] = NULL;
+  assert_int_equal(model_pack(f->m.proto, &f->arena, &after, &n_after, &f->d), STATUS_OK);
+  assert_int_equal(n_before, n_after);
+  assert_memory_equal(before, after, n_before);
+}
+
+static void clone_pack_keeps_large_initializers_out(void **state) {
+  struct planning *f = *state;
+  float *large = arena_array(&f->arena, 1000, sizeof *large);
+  large[999] = 5;
+  build_input(&f->b, "x", "float[1000]");
+  build_floats(&f->b, "large", "float[1000]", large);
+  build_floats(&f->b, "small", "float[1]", (float[]){2});
+  build_node(&f->b, "Sum", "x large small", "y");
+  build_output(&f->b, "y", "float[1000]");
+  planning_index(f);
+  struct model copy = clone_model(&f->m, &f->arena);
+  struct packed_model packed;
+  assert_int_equal(clone_pack(&packed, &copy, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(packed.n_initializers, 1);
+  const struct engine_initializer *out = &packed.initializers[0];
+  assert_string_equal(out->name, "large");
+  assert_int_equal(out->size, 4000);
+  assert_int_equal((uintptr_t)out->data % sizeof(float), 0);
+  assert_true(((const float *)out->data)[999] == 5);
+  assert_true(packed.size < 1000);
+  assert_true(f->m.proto->graph->initializer[0]->has_raw_data);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(clone_packs_to_the_same_bytes),
+      TEST(clone_leaves_the_original_unchanged),
+      TEST(clone_pack_keeps_large_initializers_out),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,104 @@
+// The stages of `convert` in a row on the project's own models: the claims hold, the emitted model
+// loads, and converting it again changes nothing.
+// needs: engine
+#include "run.h"
+
+#include "support_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct conversion {
+  struct settings settings;
+  struct diag diag;
+  struct run run;
+};
+
+// Up to run_until_claims_hold.
+static void convert(struct conversion *c, const char *model, const char *data, const char *policy) {
+  *c = (struct conversion){.settings = {.model = model, .data = data, .policy = policy}};
+  c->settings.has_random = !data;
+  c->settings.quiet = true;
+  c->settings.threads = 1;
+  run_begin(&c->run, &c->settings, &c->diag);
+  if (run_load_model(&c->run) != STATUS_OK || run_load_policy(&c->run) != STATUS_OK ||
+      run_open_engine(&c->run) != STATUS_OK ||
+      run_open_samples(&c->run, &c->run.policy.hold_out) != STATUS_OK ||
+      run_trace(&c->run) != STATUS_OK || run_until_claims_hold(&c->run) != STATUS_OK)
+    fail_msg("%s, %s: %s", model, policy, c->diag.message);
+}
+
+// Converts, saves, converts what was saved: the second time nothing is left to do, and the file is
+// copied byte for byte.
+static void convert_twice(struct planning *f, const char *model, const char *data,
+                          const char *policy, bool something) {
+  struct conversion first, second;
+  convert(&first, model, data, policy);
+  if (something)
+    assert_false(plan_is_identity(&first.run.plan));
+  const char *once = planning_path(f, "once.onnx"), *twice = planning_path(f, "twice.onnx");
+  if (run_save(&first.run, once) != STATUS_OK)
+    fail_msg("%s: %s", model, first.diag.message);
+  run_close(&first.run);
+  convert(&second, once, data, policy);
+  for (int n = 0; n < second.run.graph.n_nodes; n++)
+    if (second.run.plan.nodes[n].format != FORMAT_FP32)
+      fail_msg("%s, %s: %s became narrow the second time", model, policy,
+               graph_node_label(&second.run.graph, n));
+  assert_true(plan_is_identity(&second.run.plan));
+  if (run_save(&second.run, twice) != STATUS_OK)
+    fail_msg("%s: %s", model, second.diag.message);
+  run_close(&second.run);
+  size_t n_once, n_twice;
+  const char *a = planning_read_file(f, once, &n_once), *b = planning_read_file(f, twice, &n_twice);
+  assert_int_equal(n_once, n_twice);
+  assert_memory_equal(a, b, n_once);
+}
+
+static const char digits[] = SOURCE_DIR "/models/digits/digits.onnx";
+static const char digits_samples[] = SOURCE_DIR "/models/digits/samples";
+
+static void digits_holds(const char *policy) {
+  struct conversion c;
+  convert(&c, digits, digits_samples, policy);
+  assert_true(c.run.has_verdict && c.run.verdict.holds);
+  assert_false(plan_is_identity(&c.run.plan));
+  assert_true(c.run.verdict.n_claims > 0);
+  run_close(&c.run);
+}
+
+static void convert_keeps_the_claims_on_digits(void **state) {
+  (void)state;
+  digits_holds("fp16");
+  digits_holds("balanced");
+}
+
+static void convert_changes_nothing_the_second_time_on_digits(void **state) {
+  convert_twice(*state, digits, digits_samples, "fp16", true);
+  convert_twice(*state, digits, digits_samples, "bf16", false);
+}
+
+// ONNX Runtime refuses duplicate_node_names.
+static void convert_changes_nothing_the_second_time_on_tiny_models(void **state) {
+  static const char *const models[] = {"if_loop",      "functions", "external",   "unsorted",
+                                       "multi_io",     "constants", "recurrent",  "names",
+                                       "output_twice", "island",    "shape_math", "quantised"};
+  struct planning *f = *state;
+  for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+    const char *model = arena_printf(&f->arena, "%s/models/tiny/%s.onnx", SOURCE_DIR, models[i]);
+    const char *data = arena_printf(&f->arena, "%s/models/tiny/samples/%s", SOURCE_DIR, models[i]);
+    convert_twice(f, model, data, "fp16", false);
+    convert_twice(f, model, data, "balanced", false);
+  }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(convert_keeps_the_claims_on_digits),
+      TEST(convert_changes_nothing_the_second_time_on_digits),
+      TEST(convert_changes_nothing_the_second_time_on_tiny_models),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,714 @@
+// The trace: every float value of every scope is measured as the source model computes it, whatever
+// the engine does; its file says the same for any number of threads, and reads back exactly.
+// needs: engine
+#include "trace.h"
+
+#include "support_samples.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+// ---- Running ----
+
+struct setting {
+  size_t window, sample;
+  int threads;
+};
+
+static int open_engine(void **state) {
+  struct diag d = {0};
+  struct engine *engine;
+  enum status status = engine_open(&engine, NULL, &d);
+  if (status != STATUS_OK)
+    diag_print(&d, stderr);
+  *state = engine;
+  return status != STATUS_OK;
+}
+
+static int close_engine(void **state) {
+  engine_close(*state);
+  return 0;
+}
+
+static void ok(struct diag *d, enum status status) {
+  if (status != STATUS_OK)
+    diag_print(d, stderr);
+  assert_int_equal(status, STATUS_OK);
+}
+
+// All samples of the fixture, which has been opened, in order.
+static enum status run_all(struct trace *t, struct fixture *f, struct engine *engine,
+                           struct setting set) {
+  size_t n = samples_count(f->samples);
+  size_t *steps = arena_array(&f->arena, n, sizeof *steps);
+  for (size_t i = 0; i < n; i++)
+    steps[i] = i;
+  struct trace_options options = {.window = set.window,
+                                  .sample = set.sample,
+                                  .threads = set.threads,
+                                  .steps = steps,
+                                  .n_steps = n};
+  return trace_run(t, &f->g, engine, f->samples, &options, &f->arena, &f->d);
+}
+
+static struct trace traced(struct fixture *f, struct engine *engine, struct setting set) {
+  struct trace t;
+  if (!f->samples)
+    ok(&f->d, open_at(f, ""));
+  ok(&f->d, run_all(&t, f, engine, set));
+  return t;
+}
+
+static const struct setting plain = {.window = 1, .sample = 0, .threads = 1};
+
+static const struct stats *stats_in(struct fixture *f, const struct trace *t, int scope,
+                                    const char *name) {
+  int v = map_get(&f->g.names, scope, name);
+  assert_true(v >= 0);
+  return &t->stats[v];
+}
+
+static const struct stats *stats_of(struct fixture *f, const struct trace *t, const char *name) {
+  return stats_in(f, t, 0, name);
+}
+
+static struct stats expected(const float *x, size_t n, size_t runs) {
+  struct stats s;
+  stats_init(&s);
+  for (size_t i = 0; i < runs; i++) {
+    struct stats_piece piece = {0};
+    stats_observe(&piece, x, n, 1, 0);
+    stats_merge_piece(&s, &piece);
+    stats_end_run(&s, &piece, 0, (int64_t)i);
+  }
+  return s;
+}
+
+static void assert_side(const struct stats_side *a, const struct stats_side *b) {
+  assert_int_equal(a->count, b->count);
+  assert_true(a->max == b->max && a->min == b->min);
+  assert_true(a->sum == b->sum && a->sum_squares == b->sum_squares);
+  assert_memory_equal(a->exponents, b->exponents, sizeof a->exponents);
+  assert_memory_equal(a->significands, b->significands, sizeof a->significands);
+}
+
+// Windows apart.
+static void assert_stats(const struct stats *a, const struct stats *b) {
+  assert_int_equal(a->runs, b->runs);
+  assert_int_equal(a->count, b->count);
+  assert_int_equal(a->zeros, b->zeros);
+  assert_int_equal(a->nans, b->nans);
+  assert_int_equal(a->positive_infinities, b->positive_infinities);
+  assert_int_equal(a->negative_infinities, b->negative_infinities);
+  assert_int_equal(a->sampled, b->sampled);
+  assert_side(&a->positive, &b->positive);
+  assert_side(&a->negative, &b->negative);
+}
+
+static void assert_holds(struct fixture *f, const struct trace *t, const char *name, const float *x,
+                         size_t n, size_t runs) {
+  struct stats wanted = expected(x, n, runs);
+  assert_stats(stats_of(f, t, name), &wanted);
+  stats_free(&wanted);
+}
+
+static const char *write_trace(struct fixture *f, const struct trace *t, const char *name) {
+  const char *path = arena_printf(&f->arena, "%s/%s", f->folder, name);
+  ok(&f->d, trace_write(t, &f->g, path, &f->d));
+  return path;
+}
+
+static const char *file_text(struct fixture *f, const char *path) {
+  FILE *in = fopen(path, "rb");
+  assert_non_null(in);
+  char *text = arena_alloc(&f->arena, 1 << 20);
+  size_t size = fread(text, 1, (1 << 20) - 1, in);
+  assert_true(size > 0 && size < (1 << 20) - 1);
+  fclose(in);
+  return text;
+}
+
+static void end(struct fixture *f, struct trace *t) {
+  trace_free(t);
+  fixture_end(f);
+}
+
+// ---- What is measured ----
+
+static void trace_measures_what_the_source_computes(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[6]");
+  build_floats(&f->b, "w", "float[1]", (float[]){-0.5f});
+  build_node(&f->b, "Mul", "x w", "scaled");
+  build_node(&f->b, "Add", "scaled x", "sum");
+  build_node(&f->b, "Sqrt", "sum", "y");
+  build_output(&f->b, "y", "float[6]");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(6,)", six, 24);
+  struct trace t = traced(f, *state, plain);
+  assert_holds(f, &t, "x", six, 6, 1);
+  assert_holds(f, &t, "scaled", (float[]){-0.5f, -1, -1.5f, -2, -2.5f, -3}, 6, 1);
+  assert_holds(f, &t, "sum", (float[]){0.5f, 1, 1.5f, 2, 2.5f, 3}, 6, 1);
+  assert_int_equal(stats_of(f, &t, "w")->runs, 0);  // a constant, which the planner counts
+  assert_int_equal(stats_of(f, &t, "y")->count, 6);
+  assert_int_equal(t.nonfinite_value, -1);
+  end(f, &t);
+}
+
+// Every operator whose statistics are derived, alone and behind one another, against the elements.
+static void trace_derives_what_an_observer_would_see(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[1,4,1,1]");
+  build_int64s(&f->b, "shape", "int64[2]", (int64_t[]){2, 2});
+  build_int64s(&f->b, "axis", "int64[1]", (int64_t[]){0});
+  build_node(&f->b, "Relu", "x", "relu");
+  build_node(&f->b, "Neg", "x", "neg");
+  build_node(&f->b, "Abs", "neg", "abs");
+  build_node(&f->b, "Reshape", "neg shape", "reshape");
+  build_node(&f->b, "Transpose", "reshape", "transpose");
+  build_node(&f->b, "Relu", "transpose", "relu2");
+  build_node(&f->b, "Unsqueeze", "relu2 axis", "unsqueeze");
+  build_node(&f->b, "Squeeze", "unsqueeze axis", "squeeze");
+  build_node(&f->b, "Flatten", "squeeze", "flatten");
+  build_node(&f->b, "Identity", "flatten", "identity");
+  build_node(&f->b, "Dropout", "identity", "dropout");
+  build_int(&f->b, build_node(&f->b, "DepthToSpace", "x", "space"), "blocksize", 2);
+  build_int(&f->b, build_node(&f->b, "SpaceToDepth", "space", "depth"), "blocksize", 2);
+  build_int(&f->b, build_node(&f->b, "Concat", "reshape relu2 reshape", "concat"), "axis", 0);
+  build_output(&f->b, "dropout", "");
+  build_output(&f->b, "concat", "");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(1, 4, 1, 1)", (float[]){-3, 0, 0.25f, -INFINITY}, 16);
+  struct trace t = traced(f, *state, plain);
+  const float x[] = {-3, 0, 0.25f, -INFINITY}, relu[] = {0, 0, 0.25f, 0};
+  const float neg[] = {3, 0, -0.25f, INFINITY}, abs[] = {3, 0, 0.25f, INFINITY};
+  const float relu2[] = {3, 0, 0, INFINITY};
+  const float concat[] = {3, 0, -0.25f, INFINITY, 3, 0, 0, INFINITY, 3, 0, -0.25f, INFINITY};
+  assert_holds(f, &t, "relu", relu, 4, 1);
+  assert_holds(f, &t, "abs", abs, 4, 1);
+  for (size_t i = 0; i < 3; i++)
+    assert_holds(f, &t, ((const char *[]){"neg", "reshape", "transpose"})[i], neg, 4, 1);
+  for (size_t i = 0; i < 6; i++)
+    assert_holds(
+        f, &t,
+        ((const char *[]){"relu2", "unsqueeze", "squeeze", "flatten", "identity", "dropout"})[i],
+        relu2, 4, 1);
+  assert_holds(f, &t, "space", x, 4, 1);
+  assert_holds(f, &t, "depth", x, 4, 1);
+  assert_holds(f, &t, "concat", concat, 12, 1);
+  struct instrumented model;
+  ok(&f->d, trace_instrument(&model, &f->g, true, &f->arena, &f->d));
+  assert_int_equal(model.n_observers, 1);  // of x: all else follows
+  end(f, &t);
+}
+
+static void trace_observes_what_only_looks_derived(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[2]");
+  build_floats(&f->b, "w", "float[2]", (float[]){1, -2});
+  build_raw(&f->b, "ratio", "float[]", &(float){0.5f}, 4);
+  build_raw(&f->b, "training", "bool[]", &(uint8_t){0}, 1);
+  build_node(&f->b, "Relu", "w", "of_constant");
+  build_node(&f->b, "Dropout", "x ratio training", "maybe_training");
+  build_int(&f->b, build_node(&f->b, "Concat", "x w", "with_constant"), "axis", 0);
+  build_output(&f->b, "of_constant", "");
+  build_output(&f->b, "maybe_training", "");
+  build_output(&f->b, "with_constant", "");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(2,)", six, 8);
+  struct trace t = traced(f, *state, plain);
+  assert_holds(f, &t, "of_constant", (float[]){1, 0}, 2, 1);
+  assert_holds(f, &t, "maybe_training", six, 2, 1);
+  assert_holds(f, &t, "with_constant", (float[]){1, 2, 1, -2}, 4, 1);
+  end(f, &t);
+}
+
+static void trace_sees_branches_taken_and_says_which_were_not(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[2]");
+  build_floats(&f->b, "limit", "float[]", six);
+  build_int(&f->b, build_node(&f->b, "ReduceSum", "x", "sum"), "keepdims", 0);
+  build_node(&f->b, "Greater", "sum limit", "large");
+  Onnx__NodeProto *n = build_node(&f->b, "If", "large", "y");
+  build_graph_begin(&f->b, n, "then_branch");
+  build_node(&f->b, "Sqrt", "x", "narrowcast_0");
+  build_output(&f->b, "narrowcast_0", "float[2]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, n, "else_branch");
+  build_node(&f->b, "Neg", "x", "captured");
+  build_node(&f->b, "Exp", "captured", "narrowcast__");
+  build_output(&f->b, "narrowcast__", "float[2]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "y", "float[2]");
+  fixture_build(f);
+  write_npy(f, "0.npy", "<f4", "(2,)", (float[]){4, 16}, 8);
+  write_npy(f, "1.npy", "<f4", "(2,)", (float[]){64, 16}, 8);
+  struct trace t = traced(f, *state, plain);
+  const struct stats *taken = stats_in(f, &t, 1, "narrowcast_0");
+  assert_int_equal(taken->runs, 2);
+  assert_int_equal(taken->n_windows, 2);
+  assert_true(taken->windows[0].absmax == 4 && taken->windows[1].absmax == 8);
+  assert_int_equal(stats_in(f, &t, 2, "captured")->runs, 0);
+  assert_int_equal(stats_in(f, &t, 2, "narrowcast__")->runs, 0);
+  assert_int_equal(stats_of(f, &t, "y")->runs, 2);
+  end(f, &t);
+}
+
+static void trace_sees_every_iteration_of_a_loop(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[1]");
+  build_int64s(&f->b, "trips", "int64[]", (int64_t[]){5});
+  Onnx__NodeProto *n = build_node(&f->b, "Loop", "trips _ x", "y");
+  build_graph_begin(&f->b, n, "body");
+  build_input(&f->b, "i", "int64[]");
+  build_input(&f->b, "go", "bool[]");
+  build_input(&f->b, "a", "float[1]");
+  build_node(&f->b, "Identity", "go", "on");
+  build_node(&f->b, "Add", "a a", "twice");
+  build_output(&f->b, "on", "bool[]");
+  build_output(&f->b, "twice", "float[1]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "y", "float[1]");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(1,)", six, 4);
+  struct trace t = traced(f, *state, plain);
+  assert_int_equal(stats_in(f, &t, 1, "a")->runs, 5);
+  assert_true(stats_absmax(stats_in(f, &t, 1, "a")) == 16);
+  assert_int_equal(stats_in(f, &t, 1, "twice")->runs, 5);
+  assert_true(stats_absmax(stats_in(f, &t, 1, "twice")) == 32);
+  end(f, &t);
+}
+
+static void trace_sees_all_calls_of_a_function(void **state) {
+  struct fixture *f = fixture_new();
+  build_opset(&f->b, "local", 1);
+  build_function_begin(&f->b, "local", "Square", "a", "b", "");
+  build_node(&f->b, "Neg", "a", "n");
+  build_node(&f->b, "Mul", "n a", "b");
+  build_function_end(&f->b);
+  build_input(&f->b, "x", "float[2]");
+  build_node(&f->b, "local.Square", "x", "x2");
+  build_node(&f->b, "local.Square", "x2", "y");
+  build_output(&f->b, "y", "float[2]");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(2,)", six, 8);
+  struct trace t = traced(f, *state, plain);
+  assert_int_equal(stats_in(f, &t, 1, "a")->runs, 2);
+  assert_int_equal(stats_in(f, &t, 1, "n")->runs, 2);
+  assert_true(stats_absmax(stats_in(f, &t, 1, "n")) == 4);
+  assert_true(stats_absmax(stats_in(f, &t, 1, "b")) == 16);
+  assert_int_equal(stats_of(f, &t, "y")->runs, 1);
+  end(f, &t);
+}
+
+static void trace_observes_sparse_and_overridable_initializers(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[2]");
+  build_input(&f->b, "w", "float[2]");
+  build_floats(&f->b, "w", "float[2]", (float[]){7, 8});
+  build_sparse(&f->b, "s", 9, 2);
+  build_node(&f->b, "Sum", "x w s", "y");
+  build_output(&f->b, "y", "float[2]");
+  fixture_build(f);
+  write_npy(f, "0/x.npy", "<f4", "(2,)", six, 8);
+  write_npy(f, "1/x.npy", "<f4", "(2,)", six, 8);
+  write_npy(f, "1/w.npy", "<f4", "(2,)", (float[]){70, 80}, 8);
+  struct trace t = traced(f, *state, plain);
+  assert_int_equal(stats_of(f, &t, "w")->runs, 2);
+  assert_true(stats_of(f, &t, "w")->windows[0].absmax == 8);
+  assert_true(stats_of(f, &t, "w")->windows[1].absmax == 80);
+  assert_true(stats_absmax(stats_of(f, &t, "s")) == 9);
+  assert_int_equal(stats_of(f, &t, "s")->zeros, 2);
+  end(f, &t);
+}
+
+static void trace_measures_narrow_models_rounded_as_they_store(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float16[2]");
+  build_node(&f->b, "Mul", "x x", "square");
+  build_node(&f->b, "Relu", "square", "y");
+  build_output(&f->b, "y", "float16[2]");
+  fixture_build(f);
+  // 300 * 300 overflows float16; 1.0009765625^2 = 1.0019540786743164 rounds to 1.001953125.
+  write_npy(f, "x.npy", "<f2", "(2,)", (uint16_t[]){0x5cb0, 0x3c01}, 4);
+  struct trace t = traced(f, *state, plain);
+  assert_holds(f, &t, "x", (float[]){300, 1.0009765625f}, 2, 1);
+  assert_holds(f, &t, "square", (float[]){INFINITY, 1.001953125f}, 2, 1);
+  assert_int_equal(t.n_values, f->g.n_values);
+  assert_string_equal(f->g.values[t.nonfinite_value].name, "square");
+  end(f, &t);
+}
+
+// ---- The instrumented model ----
+
+static void instrument_leaves_the_model_as_it_was(void **state) {
+  (void)state;
+  struct fixture *f = identity_model("float[2]");
+  build_value_info(&f->b, "y", "int64[7]");  // stale: the engine would refuse it
+  uint8_t *before, *after;
+  size_t before_size, after_size;
+  ok(&f->d, model_pack(f->model.proto, &f->arena, &before, &before_size, &f->d));
+  struct instrumented model;
+  ok(&f->d, trace_instrument(&model, &f->g, true, &f->arena, &f->d));
+  ok(&f->d, model_pack(f->model.proto, &f->arena, &after, &after_size, &f->d));
+  assert_int_equal(before_size, after_size);
+  assert_memory_equal(before, after, after_size);
+  fixture_end(f);
+}
+
+static void instrument_drops_stale_declarations(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[2]");
+  build_node(&f->b, "Exp", "x", "e");
+  build_node(&f->b, "Log", "e", "y");
+  build_value_info(&f->b, "e", "float[7]");
+  build_output(&f->b, "y", "float[2]");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(2,)", six, 8);
+  struct trace t = traced(f, *state, plain);
+  assert_int_equal(stats_of(f, &t, "e")->count, 2);
+  end(f, &t);
+}
+
+static void instrument_refuses_observers_in_the_source(void **state) {
+  (void)state;
+  struct fixture *f = fixture_new();
+  build_opset(&f->b, "narrowcast", 1);
+  build_input(&f->b, "x", "float[2]");
+  build_int(&f->b, build_node(&f->b, "narrowcast.Observe", "x", "y"), "id", 0);
+  build_output(&f->b, "y", "int64[1]");
+  fixture_build(f);
+  struct instrumented model;
+  assert_int_equal(trace_instrument(&model, &f->g, true, &f->arena, &f->d), STATUS_MODEL);
+  assert_non_null(strstr(f->d.message, "reserved"));
+  fixture_end(f);
+}
+
+static void instrument_keeps_large_weights_out_of_the_bytes(void **state) {
+  struct fixture *f = fixture_new();
+  float *w = arena_array(&f->arena, 256 * 256, sizeof *w);
+  w[5] = 1;
+  build_input(&f->b, "x", "float[1,256]");
+  build_floats(&f->b, "w", "float[256,256]", w);
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[1,256]");
+  fixture_build(f);
+  struct instrumented model;
+  ok(&f->d, trace_instrument(&model, &f->g, true, &f->arena, &f->d));
+  assert_true(model.size < 4096);
+  assert_int_equal(model.n_initializers, 1);
+  ok(&f->d, samples_random(&f->samples, &f->g, 1, 2, &f->arena, &f->d));
+  struct trace t = traced(f, *state, plain);
+  assert_int_equal(stats_of(f, &t, "y")->zeros, 2 * 255);
+  end(f, &t);
+}
+
+// ---- What is not finite ----
+
+// `y` of a model with one input, two samples; the second holds a zero.
+static struct trace trace_of_zeros(struct fixture *f, struct engine *engine) {
+  build_output(&f->b, "y", "");
+  fixture_build(f);
+  write_npy(f, "0.npy", "<f4", "(2,)", six, 8);
+  write_npy(f, "1.npy", "<f4", "(2,)", (float[]){0, 1}, 8);
+  return traced(f, engine, plain);
+}
+
+static void trace_names_the_first_infinity_and_its_sample(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[2]");
+  build_node(&f->b, "Log", "x", "log");
+  build_node(&f->b, "Exp", "log", "y");
+  struct trace t = trace_of_zeros(f, *state);
+  assert_string_equal(f->g.values[t.nonfinite_value].name, "log");
+  assert_non_null(strstr(t.nonfinite_sample, "1.npy"));
+  assert_int_equal(stats_of(f, &t, "log")->first_nonfinite_step, 1);
+  end(f, &t);
+}
+
+static void trace_takes_infinite_masks_for_meant(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[2]");
+  build_floats(&f->b, "mask", "float[2]", (float[]){-INFINITY, 0});
+  build_node(&f->b, "Add", "x mask", "masked");
+  build_node(&f->b, "Softmax", "masked", "y");
+  struct trace t = trace_of_zeros(f, *state);
+  assert_int_equal(stats_of(f, &t, "masked")->negative_infinities, 2);
+  assert_int_equal(t.nonfinite_value, -1);
+  end(f, &t);
+}
+
+static void trace_names_the_first_nan_behind_a_mask(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[2]");
+  build_floats(&f->b, "mask", "float[2]", (float[]){-INFINITY, 0});
+  build_node(&f->b, "Add", "x mask", "masked");
+  build_node(&f->b, "Mul", "masked x", "product");  // -inf * 0 in the second sample
+  build_node(&f->b, "Neg", "product", "y");
+  struct trace t = trace_of_zeros(f, *state);
+  assert_string_equal(f->g.values[t.nonfinite_value].name, "product");
+  assert_non_null(strstr(t.nonfinite_sample, "1.npy"));
+  end(f, &t);
+}
+
+static void trace_names_the_value_inside_a_function(void **state) {
+  struct fixture *f = fixture_new();
+  build_opset(&f->b, "local", 1);
+  build_function_begin(&f->b, "local", "F", "a", "b", "");
+  build_node(&f->b, "Log", "a", "inner");
+  build_node(&f->b, "Abs", "inner", "b");
+  build_function_end(&f->b);
+  build_input(&f->b, "x", "float[2]");
+  build_node(&f->b, "local.F", "x", "y");
+  struct trace t = trace_of_zeros(f, *state);
+  assert_string_equal(f->g.values[t.nonfinite_value].name, "inner");
+  end(f, &t);
+}
+
+// ---- The file ----
+
+static struct fixture *mixed_model(void) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[N,2]");
+  build_floats(&f->b, "limit", "float[]", six);
+  build_floats(&f->b, "mask", "float[2]", (float[]){-INFINITY, 0.1f});
+  build_int(&f->b, build_node(&f->b, "ReduceSum", "x", "sum"), "keepdims", 0);
+  build_node(&f->b, "Less", "sum limit", "small");
+  Onnx__NodeProto *n = build_node(&f->b, "If", "small", "y");
+  for (int k = 0; k < 2; k++) {
+    build_graph_begin(&f->b, n, k ? "else_branch" : "then_branch");
+    build_node(&f->b, "Add", "x mask", "z");
+    build_output(&f->b, "z", "float[N,2]");
+    build_graph_end(&f->b);
+  }
+  build_node(&f->b, "Exp", "y", "e");
+  build_output(&f->b, "e", "float[N,2]");
+  fixture_build(f);
+  return f;
+}
+
+static void trace_file_reads_back_as_it_was(void **state) {
+  struct fixture *f = mixed_model();
+  ok(&f->d, samples_random(&f->samples, &f->g, 3, 5, &f->arena, &f->d));
+  struct trace t = traced(f, *state, (struct setting){.window = 2, .sample = 3, .threads = 1});
+  t.nonfinite_value = 0;
+  t.nonfinite_sample = "random[3]";
+  const char *first = write_trace(f, &t, "first.json");
+  struct trace back;
+  ok(&f->d, trace_read(&back, &f->g, first, &f->arena, &f->d));
+  for (int v = 0; v < f->g.n_values; v++)
+    assert_stats(&back.stats[v], &t.stats[v]);
+  const char *second = write_trace(f, &back, "second.json");
+  assert_string_equal(file_text(f, first), file_text(f, second));
+  assert_int_equal(back.steps, 5);
+  assert_true(back.synthetic);
+  trace_free(&back);
+  end(f, &t);
+}
+
+static void trace_file_is_the_same_for_any_number_of_threads(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[500,400]");
+  build_node(&f->b, "Exp", "x", "e");
+  build_node(&f->b, "Mul", "e x", "y");
+  build_output(&f->b, "y", "");
+  fixture_build(f);
+  ok(&f->d, samples_random(&f->samples, &f->g, 7, 2, &f->arena, &f->d));
+  const char *texts[3];
+  for (int k = 0; k < 3; k++) {
+    struct setting set = {.window = 1, .sample = 1000, .threads = k ? 2 : 1};
+    struct trace t = traced(f, *state, set);
+    texts[k] = file_text(f, write_trace(f, &t, "t.json"));
+    trace_free(&t);
+  }
+  assert_string_equal(texts[0], texts[1]);
+  assert_string_equal(texts[1], texts[2]);
+  fixture_end(f);
+}
+
+static void trace_does_not_depend_on_the_batch(void **state) {
+  float x[32];
+  for (size_t i = 0; i < 32; i++)
+    x[i] = (float)i * 0.37f - 3;
+  struct trace t[2];
+  struct fixture *f[2];
+  for (int k = 0; k < 2; k++) {
+    f[k] = fixture_new();
+    build_input(&f[k]->b, "x", "float[N,8]");
+    build_node(&f[k]->b, "Exp", "x", "e");
+    build_node(&f[k]->b, "Relu", "x", "r");
+    build_output(&f[k]->b, "e", "");
+    build_output(&f[k]->b, "r", "");
+    fixture_build(f[k]);
+  }
+  write_npy(f[0], "0.npy", "<f4", "(4, 8)", x, sizeof x);
+  for (int i = 0; i < 4; i++)
+    write_npy(f[1], (const char *[]){"0.npy", "1.npy", "2.npy", "3.npy"}[i], "<f4", "(1, 8)",
+              x + 8 * i, 32);
+  for (int k = 0; k < 2; k++)
+    t[k] = traced(f[k], *state, (struct setting){.window = 4, .threads = 1});
+  for (size_t i = 0; i < 3; i++) {
+    const char *name = ((const char *[]){"x", "e", "r"})[i];
+    const struct stats *a = stats_of(f[0], &t[0], name), *b = stats_of(f[1], &t[1], name);
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(a->zeros, b->zeros);
+    assert_int_equal(a->positive.count, b->positive.count);
+    assert_true(a->positive.max == b->positive.max && a->positive.min == b->positive.min);
+    assert_true(a->negative.max == b->negative.max && a->negative.min == b->negative.min);
+    assert_memory_equal(a->positive.exponents, b->positive.exponents, sizeof a->positive.exponents);
+    assert_memory_equal(a->negative.exponents, b->negative.exponents, sizeof a->negative.exponents);
+    assert_true(a->windows[0].absmax == b->windows[0].absmax);
+    assert_true(a->windows[0].absmin == b->windows[0].absmin);
+  }
+  end(f[0], &t[0]);
+  end(f[1], &t[1]);
+}
+
+// The trace file of mixed_model with the first `from` replaced: reading it fails, naming `text`.
+static void refused(struct engine *engine, const char *from, const char *to, const char *text) {
+  struct fixture *f = mixed_model();
+  ok(&f->d, samples_random(&f->samples, &f->g, 3, 2, &f->arena, &f->d));
+  struct trace t = traced(f, engine, plain), back;
+  const char *whole = file_text(f, write_trace(f, &t, "t.json")), *place = strstr(whole, from);
+  assert_non_null(place);
+  const char *changed =
+      arena_printf(&f->arena, "%.*s%s%s", (int)(place - whole), whole, to, place + strlen(from));
+  write_bytes(f, "changed.json", changed, strlen(changed));
+  const char *path = arena_printf(&f->arena, "%s/changed.json", f->folder);
+  assert_int_equal(trace_read(&back, &f->g, path, &f->arena, &f->d), STATUS_POLICY);
+  if (!strstr(f->d.message, text))
+    fail_msg("\"%s\" does not say \"%s\"", f->d.message, text);
+  assert_non_null(strstr(f->d.file, "changed.json"));
+  end(f, &t);
+}
+
+static void trace_file_faults_are_named(void **state) {
+  refused(*state, "\"schema\": 1", "\"schema\": 2", "schema is 2");
+  refused(*state, "\"sha256\": \"", "\"sha256\": \"0", "another model");
+  refused(*state, "{\"name\": \"y\"", "{\"name\": \"yy\"", "is \"y\" meant");
+  refused(*state, "\"scope\": \"\"", "\"scope\": \"nowhere\"", "no scope");
+  refused(*state, "\"type\": \"float\"", "\"type\": \"float16\"", "the type is float16 here");
+  refused(*state, "\"zeros\": 0", "\"zeros\": 1", "do not add up");
+  refused(*state, "\"zeros\": 0", "\"zeros\": -1", "integer from 0");
+  refused(*state, "\"zeros\":", "\"zeroes\":", "is \"zeros\" meant");
+  refused(*state, "\"runs\": 2, ", "", "\"runs\" is missing");
+  refused(*state, "{\"name\": \"sum\"", "{\"name\": \"x\"", "comes twice");
+  refused(*state, "{\"name\": \"sum\"", "{\"name\": \"small\"", "the type is float here and bool");
+  refused(*state, "\"exponents\": {\"", "\"exponents\": {\"0", "integer from -149 to 127");
+  refused(*state, "\"max\": ", "\"max\": -", "finite float");
+  refused(*state, "\"window\": 1", "\"window\": 0", "at least 1");
+  refused(*state, "\"windows\": [[", "\"windows\": [[1, 1, 0], [", "one element a window");
+  refused(*state, "\"shape\": [", "\"shape\": [-1, ", "integer from 0");
+  refused(*state, "\"shape\": [", "\"shape\": [1, 1, 1, 1, 1, 1, 1, 1, ", "8 dims at most");
+}
+
+static void trace_file_must_hold_every_value(void **state) {
+  struct fixture *f = mixed_model();
+  ok(&f->d, samples_random(&f->samples, &f->g, 3, 2, &f->arena, &f->d));
+  struct trace t = traced(f, *state, plain), back;
+  const char *whole = file_text(f, write_trace(f, &t, "t.json"));
+  const char *line = strstr(whole, "{\"name\": \"sum\""), *next = strchr(line, '\n');
+  while (*++next == ' ')
+    ;
+  const char *changed = arena_printf(&f->arena, "%.*s%s", (int)(line - whole), whole, next);
+  write_bytes(f, "changed.json", changed, strlen(changed));
+  const char *path = arena_printf(&f->arena, "%s/changed.json", f->folder);
+  assert_int_equal(trace_read(&back, &f->g, path, &f->arena, &f->d), STATUS_POLICY);
+  assert_non_null(strstr(f->d.message, "\"sum\" is missing"));
+  end(f, &t);
+}
+
+// ---- Errors and real models ----
+
+static void trace_errors_name_the_sample(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[N]");
+  build_input(&f->b, "w", "float[M]");
+  build_node(&f->b, "Add", "x w", "y");
+  build_output(&f->b, "y", "");
+  fixture_build(f);
+  write_npy(f, "bad/x.npy", "<f4", "(2,)", six, 8);
+  write_npy(f, "bad/w.npy", "<f4", "(3,)", six, 12);
+  ok(&f->d, open_at(f, ""));
+  struct trace t;
+  assert_int_equal(run_all(&t, f, *state, plain), STATUS_ENGINE);
+  assert_non_null(strstr(f->d.hint, "bad"));
+  assert_null(t.stats);
+  fixture_end(f);
+}
+
+// Values that were not seen may only be those of branches.
+static void check_seen(struct fixture *f, const struct trace *t, const char *label) {
+  for (int v = 0; v < f->g.n_values; v++) {
+    bool main_graph = f->g.values[v].scope == 0;
+    if (main_graph && trace_measures(&f->g, v) && t->stats[v].runs != t->steps)
+      fail_msg("%s: %s has %d runs", label, f->g.values[v].name, (int)t->stats[v].runs);
+  }
+}
+
+static void trace_real_model(const char *path, const char *label, struct engine *engine) {
+  struct fixture *f = fixture_new();
+  ok(&f->d, model_load(&f->model, &f->arena, path, NULL, &f->d));
+  ok(&f->d, graph_build(&f->g, &f->model, &f->schemas, &f->arena, &f->d));
+  if (samples_random(&f->samples, &f->g, 1, 2, &f->arena, &f->d) == STATUS_OK) {
+    struct setting set = {.window = 1, .sample = 512, .threads = 1};
+    struct trace t = traced(f, engine, set);
+    check_seen(f, &t, label);
+    trace_free(&t);
+  }
+  fixture_end(f);
+}
+
+static void trace_runs_real_models(void **state) {
+  const char *root = getenv("NARROWCAST_MODELS");
+  if (!root)
+    skip();
+  DIR *directory = opendir(root);
+  assert_non_null(directory);
+  for (struct dirent *e; (e = readdir(directory));) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s/model.onnx", root, e->d_name);
+    if (e->d_name[0] != '.' && access(path, R_OK) == 0)
+      trace_real_model(path, e->d_name, *state);
+  }
+  closedir(directory);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(trace_measures_what_the_source_computes),
+      cmocka_unit_test(trace_derives_what_an_observer_would_see),
+      cmocka_unit_test(trace_observes_what_only_looks_derived),
+      cmocka_unit_test(trace_sees_branches_taken_and_says_which_were_not),
+      cmocka_unit_test(trace_sees_every_iteration_of_a_loop),
+      cmocka_unit_test(trace_sees_all_calls_of_a_function),
+      cmocka_unit_test(trace_observes_sparse_and_overridable_initializers),
+      cmocka_unit_test(trace_measures_narrow_models_rounded_as_they_store),
+      cmocka_unit_test(instrument_leaves_the_model_as_it_was),
+      cmocka_unit_test(instrument_drops_stale_declarations),
+      cmocka_unit_test(instrument_refuses_observers_in_the_source),
+      cmocka_unit_test(instrument_keeps_large_weights_out_of_the_bytes),
+      cmocka_unit_test(trace_names_the_first_infinity_and_its_sample),
+      cmocka_unit_test(trace_takes_infinite_masks_for_meant),
+      cmocka_unit_test(trace_names_the_first_nan_behind_a_mask),
+      cmocka_unit_test(trace_names_the_value_inside_a_function),
+      cmocka_unit_test(trace_file_reads_back_as_it_was),
+      cmocka_unit_test(trace_file_is_the_same_for_any_number_of_threads),
+      cmocka_unit_test(trace_does_not_depend_on_the_batch),
+      cmocka_unit_test(trace_file_faults_are_named),
+      cmocka_unit_test(trace_file_must_hold_every_value),
+      cmocka_unit_test(trace_errors_name_the_sample),
+      cmocka_unit_test(trace_runs_real_models),
+  };
+  return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
