@@ -21,8 +21,7 @@ enum status command_convert(struct run *r) {
   warn_of_idle_overrides(r);
   TRY(save_what_was_asked(r));
 
-  bool holds = !r->has_verdict ||
-               (r->verdict.holds && (r->verdict.loads_everywhere || !r->verdict.has_kernels));
+  bool holds = !r->has_verdict || verdict_holds(&r->verdict);
   const char *output = r->settings->output ? r->settings->output : run_default_output(r);
   if (holds || r->settings->save_anyway)
     TRY(run_save(r, output));

@@ -29,5 +29,5 @@ enum status command_verify(struct run *r) {
     summary_json(r, NULL, stdout);
   else
     summary_text(r, NULL, stdout);
-  return r->verdict.holds ? STATUS_OK : STATUS_CLAIM;
+  return verdict_holds(&r->verdict) ? STATUS_OK : STATUS_CLAIM;
 }

@@ -29,6 +29,7 @@ static const struct {
     [REASON_NO_NEIGHBOUR] = {"no_neighbour", "nothing next to it runs narrow"},
     [REASON_BOUNDARY] = {"boundary", "its Casts would cost more than it saves"},
     [REASON_NONFINITE] = {"nonfinite", "a value is NaN in the fp32 model already"},
+    [REASON_CONVERTED] = {"converted", "the model is a result of narrowcast already"},
     [REASON_PROMOTED] = {"promoted", "was promoted, since a claim did not hold with it narrow"},
     [REASON_QUANTISED] = {"quantised", "is part of a quantised island, which is left alone"},
     [REASON_ENGINE] = {"engine", "ONNX Runtime crashes on this pattern if it is narrow"},
@@ -102,6 +103,7 @@ struct planner {
   const struct policy *policy;
   struct arena *arena;
   struct fits fits;
+  bool converted;    // pass_metadata marked the model
   bool *shape_math;  // by value: computed from shapes and constants alone
   uint8_t *allowed;  // by node: bit r for rung r
 };
@@ -139,8 +141,12 @@ static void classify(struct planner *pl, int n) {
       subject.constant_inputs |= 1ull << k;
   subject.tensors = touched_names(pl, node, &subject.n_tensors, fixed, USUAL_NAMES);
   const struct rule *rule = policy_match(pl->policy, &subject);
+  enum node_class class = rule ? rule->class : CLASS_KEEP;
+  bool is_cast = node_is(node->proto, "Cast") || node_is(node->proto, "CastLike");
+  if (is_cast && class == CLASS_KEEP && !pl->policy->keep_author_casts)
+    class = CLASS_FOLLOW;
   *out = (struct node_plan){
-      .class = rule ? rule->class : CLASS_KEEP,
+      .class = class,
       .rule = rule,
       .rule_id = rule ? rule->id : "",
       .format = FORMAT_FP32,
@@ -332,6 +338,15 @@ static bool in_quantised_island(const struct graph *g, const struct node *node) 
   return false;
 }
 
+// What a first conversion left wide, it left so for reasons (a promotion, say) that cannot be seen
+// in its result: a second one must not undo them.
+static bool is_converted(const Onnx__ModelProto *m) {
+  for (size_t i = 0; i < m->n_metadata_props; i++)
+    if (m->metadata_props[i]->key && strcmp(m->metadata_props[i]->key, "narrowcast") == 0)
+      return true;
+  return false;
+}
+
 // A reason that needs no number: REASON_NONE if the node's values decide.
 static enum reason structural_reason(const struct planner *pl, int n) {
   const struct node *node = &pl->graph->nodes[n];
@@ -346,6 +361,8 @@ static enum reason structural_reason(const struct planner *pl, int n) {
   if (!node->schema && node->function < 0)
     return REASON_UNKNOWN_OP;
   enum node_class class = pl->plan->nodes[n].class;
+  if (pl->converted)
+    return REASON_CONVERTED;
   if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && in_quantised_island(pl->graph, node))
     return REASON_QUANTISED;
   if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && plan_engine_fault(pl->graph, n))
@@ -507,6 +524,7 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
       .allowed = arena_array(a, (size_t)g->n_nodes, sizeof *pl.allowed),
   };
   record_provenance(p, g, t, policy, a);
+  pl.converted = is_converted(g->model->proto);
   fits_init(&pl.fits, g, t, policy, promotions, a);
   find_shape_math(&pl);
   for (int n = 0; n < g->n_nodes; n++) {

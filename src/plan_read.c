@@ -15,6 +15,7 @@ struct plan_reader {
   const char *path, *text;
   struct json_path at;
   struct map scopes;  // path -> scope
+  bool *seen;         // by node: listed
   struct map labels;  // label -> value
 };
 
@@ -310,6 +311,9 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
                      "the model has no node %d with operator %s there (\"%s\")", index, op, label);
   int n = in->nodes[index];
+  if (r->seen[n])
+    return fail(r, "this node is listed already");
+  r->seen[n] = true;
   struct node_plan *node = &r->plan->nodes[n];
   TRY(text_member(r, item, "rule", &node->rule_id));
   const char *class;
@@ -447,6 +451,7 @@ enum status plan_read(struct plan *p, struct graph *g, const char *path, struct 
   };
   struct plan_reader r = {.plan = p, .graph = g, .arena = a, .diag = d, .path = path};
   r.scopes.arena = a;
+  r.seen = arena_array(a, (size_t)g->n_nodes, sizeof *r.seen);
   for (int s = 0; s < g->n_scopes; s++)
     map_put(&r.scopes, 0, g->scopes[s].path, s);
   r.labels.arena = a;

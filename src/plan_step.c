@@ -6,6 +6,8 @@
 
 // Whether what the site accumulates is stored in the format of its value.
 static bool is_stored(enum update_kind kind, const struct policy *policy) {
+  if (kind == UPDATE_WEIGHT)
+    return false;  // the plan says where a training must keep a copy
   bool inside = kind == UPDATE_REDUCTION || kind == UPDATE_PRODUCT;
   return !inside || policy->narrow_accumulators;
 }

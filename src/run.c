@@ -4,6 +4,7 @@
 #include "check.h"
 #include "clone.h"
 #include "promote.h"
+#include "tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,10 +25,23 @@ void run_close(struct run *r) {
   arena_free(&r->arena);
 }
 
+// Reads each constant once, so that one whose data is missing or has the wrong size is named here
+// and not by an engine later.
+static enum status check_tensor(void *context, Onnx__TensorProto *t) {
+  struct run *r = context;
+  struct arena scratch = {0};
+  struct tensor view;
+  enum status status = tensor_read(&r->model, t, &scratch, &view, r->diag);
+  arena_free(&scratch);
+  return status;
+}
+
 enum status run_load_model(struct run *r) {
   schema_load(&r->schemas, &r->arena);
   TRY(model_load(&r->model, &r->arena, r->settings->model, NULL, r->diag));
   enum status status = graph_build(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+  if (status == STATUS_OK)
+    status = model_each_tensor(r->model.proto, check_tensor, r);
   if (status != STATUS_OK)
     diag_at(r->diag, r->settings->model, NULL, NULL);
   return status;

@@ -191,15 +191,16 @@ void trace_init(struct trace *t, const struct graph *g) {
 }
 
 void trace_add_sites(struct trace *t, const struct update_site *sites, size_t n) {
-  t->sites = calloc(n + 1, sizeof *t->sites);
-  t->updates = calloc(n + 1, sizeof *t->updates);
+  if (n == 0)
+    return;
+  t->sites = realloc(t->sites, (t->n_sites + n) * sizeof *t->sites);
+  t->updates = realloc(t->updates, (t->n_sites + n) * sizeof *t->updates);
   if (!t->sites || !t->updates)
-    out_of_memory(n * sizeof *t->updates);
+    out_of_memory((t->n_sites + n) * sizeof *t->updates);
   for (size_t i = 0; i < n; i++) {
-    t->sites[i] = sites[i];
-    updates_init(&t->updates[i]);
+    t->sites[t->n_sites] = sites[i];
+    updates_init(&t->updates[t->n_sites++]);
   }
-  t->n_sites = n;
 }
 
 // ---- Models that are narrow already ----

@@ -27,6 +27,7 @@ enum update_kind {
   UPDATE_RUNNING_SUM,  // CumSum: its output holds the sums themselves
   UPDATE_STATE,        // of Loop and Scan: from one iteration to the next
   UPDATE_SEQUENCE,     // outputs of LSTM, GRU and RNN: from one step to the next
+  UPDATE_WEIGHT,       // of a training: from one checkpoint, or step, to the next
   UPDATE_KINDS
 };
 const char *update_kind_name(enum update_kind kind);  // in the trace file: "residual"
@@ -43,6 +44,7 @@ struct trace {
   struct update_site *sites;  // malloc'ed, as are ...
   struct updates *updates;    // ... their statistics
   size_t n_sites, update_sample;
+  size_t weight_steps;  // changes of weights that were looked at; 0: none
   size_t samples;  // in all, those that calibration left out included
   bool synthetic;  // samples were made up
   char samples_sha256[65];
@@ -59,7 +61,7 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
                       struct diag *d);
 // An empty trace: no value was seen.
 void trace_init(struct trace *t, const struct graph *g);
-// Gives a trace without sites these, with nothing counted yet.
+// Appends sites, with nothing counted yet.
 void trace_add_sites(struct trace *t, const struct update_site *sites, size_t n);
 void trace_free(struct trace *t);
 

@@ -167,7 +167,7 @@ static void write_site(struct json_writer *w, const struct trace *t, const struc
 }
 
 static void write_updates(struct json_writer *w, const struct trace *t, const struct graph *g) {
-  if (!t->update_sample)
+  if (!t->update_sample && !t->n_sites)
     return;
   json_array(w, "updates");
   for (size_t i = 0; i < t->n_sites; i++)
@@ -194,6 +194,8 @@ static void write_header(struct json_writer *w, const struct trace *t, const str
   json_integer(w, "sample", (int64_t)t->sample);
   if (t->update_sample)
     json_integer(w, "update_sample", (int64_t)t->update_sample);
+  if (t->weight_steps)
+    json_integer(w, "weight_steps", (int64_t)t->weight_steps);
   if (t->nonfinite_value < 0)
     return;
   json_object(w, "nonfinite");
@@ -590,7 +592,9 @@ static enum status read_update_windows(struct reader *r, const cJSON *object, st
   TRY(find(r, object, "windows", &windows));
   json_push_key(&r->path, "windows");
   size_t n = (size_t)cJSON_GetArraySize(windows), window = r->trace->window;
-  if (!cJSON_IsArray(windows) || n > (r->trace->steps + window - 1) / window)
+  size_t steps =
+      r->trace->steps > r->trace->weight_steps ? r->trace->steps : r->trace->weight_steps;
+  if (!cJSON_IsArray(windows) || n > (steps + window - 1) / window)
     return FAIL(r, "must be an array with one element a window");
   u->windows = calloc(n + 1, sizeof *u->windows);
   if (!u->windows)
@@ -648,9 +652,14 @@ static enum status read_site(struct reader *r, const cJSON *object, size_t i, ui
 
 static enum status read_updates(struct reader *r, const cJSON *root) {
   const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "updates"), *item;
-  if (!cJSON_GetObjectItemCaseSensitive(root, "update_sample") && !list)
+  bool sampled = cJSON_GetObjectItemCaseSensitive(root, "update_sample");
+  bool weights = cJSON_GetObjectItemCaseSensitive(root, "weight_steps");
+  if (!sampled && !weights && !list)
     return STATUS_OK;  // none were watched
-  TRY(read_size(r, root, "update_sample", &r->trace->update_sample));
+  if (sampled)
+    TRY(read_size(r, root, "update_sample", &r->trace->update_sample));
+  if (weights)
+    TRY(read_size(r, root, "weight_steps", &r->trace->weight_steps));
   TRY(find(r, root, "updates", &list));
   json_push_key(&r->path, "updates");
   if (!cJSON_IsArray(list))
@@ -725,9 +734,9 @@ static enum status read_nonfinite(struct reader *r, const cJSON *root) {
 }
 
 static enum status read_root(struct reader *r, const cJSON *root) {
-  static const char *const keys[] = {"schema",    "tool",   "model",   "samples",
-                                     "engine",    "window", "sample",  "update_sample",
-                                     "nonfinite", "values", "updates", NULL};
+  static const char *const keys[] = {
+      "schema",        "tool",         "model",     "samples", "engine",  "window", "sample",
+      "update_sample", "weight_steps", "nonfinite", "values",  "updates", NULL};
   uint64_t schema = 0;
   const char *tool, *engine;
   if (!cJSON_IsObject(root))

@@ -16,6 +16,7 @@ static const char *const kind_names[UPDATE_KINDS] = {
     [UPDATE_RESIDUAL] = "residual", [UPDATE_REDUCTION] = "reduction",
     [UPDATE_PRODUCT] = "product",   [UPDATE_RUNNING_SUM] = "running_sum",
     [UPDATE_STATE] = "state",       [UPDATE_SEQUENCE] = "sequence",
+    [UPDATE_WEIGHT] = "weight",
 };
 
 const char *update_kind_name(enum update_kind kind) {

@@ -306,6 +306,10 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   return STATUS_OK;
 }
 
+bool verdict_holds(const struct verdict *v) {
+  return v->holds && (v->loads_everywhere || !v->has_kernels);
+}
+
 enum status verify_run(struct verdict *v, struct graph *source, struct graph *emitted,
                        const struct plan *p, struct engine *engine, struct samples *samples,
                        const struct verify_options *options, struct arena *a, struct diag *d) {

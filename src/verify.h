@@ -45,6 +45,9 @@ struct verdict {
   bool has_kernels;  // false: it holds bfloat16, for which the engine's CPU kernels are missing
 };
 
+// True if all claims hold and the result loads in the engine (or cannot, for want of kernels).
+bool verdict_holds(const struct verdict *v);
+
 struct verify_options {
   int threads;
   bool progress;

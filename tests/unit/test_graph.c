@@ -143,13 +143,26 @@ static void an_initializer_may_be_an_inputs_default(void **state) {
   struct fixture *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_floats(&f->b, "x", "float[2]", (float[]){1, 2});
-  build_node(&f->b, "Relu", "x", "y");
+  build_floats(&f->b, "w", "float[2]", (float[]){1, 2});
+  build_node(&f->b, "Add", "x w", "y");
   build_output(&f->b, "y", "float[2]");
   index_model(f);
   int x = value(f, 0, "x");
   assert_int_equal(f->g.values[x].origin, ORIGIN_INPUT);
   assert_non_null(f->g.values[x].initializer);
   assert_null(graph_constant(&f->g, x));
+}
+
+// What exporters write that list every initializer is a habit, not an interface.
+static void where_all_initializers_are_listed_they_are_constants(void **state) {
+  struct fixture *f = *state;
+  build_input(&f->b, "x", "float[2]");
+  build_input(&f->b, "w", "float[2]");
+  build_floats(&f->b, "w", "float[2]", (float[]){1, 2});
+  build_node(&f->b, "Add", "x w", "y");
+  build_output(&f->b, "y", "float[2]");
+  index_model(f);
+  assert_non_null(graph_constant(&f->g, value(f, 0, "w")));
 }
 
 static void before_ir_4_a_listed_initializer_is_a_constant(void **state) {
@@ -678,6 +691,7 @@ int main(void) {
       TEST(graph_indexes_values_producers_and_uses),
       TEST(graph_keeps_an_absent_input_absent),
       TEST(an_initializer_may_be_an_inputs_default),
+      TEST(where_all_initializers_are_listed_they_are_constants),
       TEST(before_ir_4_a_listed_initializer_is_a_constant),
       TEST(outputs_may_be_inputs_initializers_or_listed_twice),
       TEST(sparse_initializers_are_values),

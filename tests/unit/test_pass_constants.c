@@ -169,8 +169,10 @@ static void rewrite_keeps_the_interface_of_an_input_with_a_default(void **state)
   build_input(&f->b, "x", "float[2,2]");
   build_input(&f->b, "w", "float[2,2]");
   build_floats(&f->b, "w", "float[2,2]", w);
+  build_floats(&f->b, "base", "float[2,2]", w);
   build_node(&f->b, "MatMul", "x w", "y");
-  build_output(&f->b, "y", "float[2,2]");
+  build_node(&f->b, "MatMul", "y base", "z");
+  build_output(&f->b, "z", "float[2,2]");
   f->policy.narrow_inputs = true;
   planning_all(f);
   assert_int_equal(node_format(f, "y"), FORMAT_FP16);
