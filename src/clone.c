@@ -1,6 +1,7 @@
 // Copies of messages by their descriptors, and packing for a session. See clone.h.
 #include "clone.h"
 
+#include "proto.h"
 #include "tensor.h"
 
 #include <string.h>
@@ -72,14 +73,6 @@ static enum status inline_external(void *context, Onnx__TensorProto *t) {
   return STATUS_OK;
 }
 
-static Onnx__StringStringEntryProto *entry(struct arena *a, const char *key, const char *value) {
-  Onnx__StringStringEntryProto *e = arena_alloc(a, sizeof *e);
-  onnx__string_string_entry_proto__init(e);
-  e->key = arena_strdup(a, key);
-  e->value = arena_strdup(a, value);
-  return e;
-}
-
 // Takes the data out of an initializer: the message says that it is external, in no real file.
 static void keep_out(struct packed_model *out, Onnx__TensorProto *t, const struct tensor *view,
                      struct arena *a) {
@@ -99,9 +92,9 @@ static void keep_out(struct packed_model *out, Onnx__TensorProto *t, const struc
   empty.data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
   empty.n_external_data = 3;
   empty.external_data = arena_array(a, 3, sizeof *empty.external_data);
-  empty.external_data[0] = entry(a, "location", "in-memory");
-  empty.external_data[1] = entry(a, "offset", "0");
-  empty.external_data[2] = entry(a, "length", arena_printf(a, "%zu", view->size));
+  empty.external_data[0] = proto_entry(a, "location", "in-memory");
+  empty.external_data[1] = proto_entry(a, "offset", "0");
+  empty.external_data[2] = proto_entry(a, "length", arena_printf(a, "%zu", view->size));
   *t = empty;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_COUNT = 20 };
+enum { OPTION_COUNT = 24 };
 
 static const struct {
   char letter;
@@ -22,6 +22,11 @@ static const struct {
     {'r', "random", "SEED", "made-up samples from a seed, where there is no data"},
     {'n', "samples", "N", "how many made-up samples (default 8)"},
     {'t', "trace", "FILE", "statistics from this trace file"},
+    {'c', "checkpoints", "FILE...",
+     "a training's weights at different times, .onnx or .safetensors"},
+    {'b', "feedback", "W=NEW",
+     "MODEL is a training step: its output NEW is the next W; repeatable"},
+    {'s', "steps", "N", "steps of the training, over the samples again and again"},
     {'P', "plan", "FILE", "the plan to apply"},
     {'o', "output", "FILE", "where the result goes"},
     {'S', "save-plan", "FILE", "write the plan as well"},
@@ -52,11 +57,15 @@ static enum status parse_number(const char *text, const char *option, unsigned l
   return STATUS_OK;
 }
 
+static void append(const char ***list, size_t *n, const char *text, struct arena *a) {
+  size_t capacity = *n;
+  *list = arena_grow(a, *list, &capacity, *n + 1, sizeof **list);
+  (*list)[(*n)++] = text;
+}
+
 static void add_override(struct settings *s, const char *kind, const char *glob, struct arena *a) {
-  size_t capacity = s->n_overrides;
-  s->overrides = arena_grow(a, s->overrides, &capacity, s->n_overrides + 2, sizeof *s->overrides);
-  s->overrides[s->n_overrides++] = kind;
-  s->overrides[s->n_overrides++] = glob;
+  append(&s->overrides, &s->n_overrides, kind, a);
+  append(&s->overrides, &s->n_overrides, glob, a);
 }
 
 static enum status apply(struct settings *s, char letter, const char *argument, struct arena *a,
@@ -73,6 +82,12 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   case 'n':
     TRY(parse_number(argument, "samples", 1000000, &number, d));
     s->random_samples = (size_t)number;
+    break;
+  case 'c': append(&s->checkpoints, &s->n_checkpoints, argument, a); break;
+  case 'b': append(&s->feedback, &s->n_feedback, argument, a); break;
+  case 's':
+    TRY(parse_number(argument, "steps", 1000000, &number, d));
+    s->steps = (size_t)number;
     break;
   case 't': s->trace = argument; break;
   case 'P': s->plan = argument; break;
@@ -139,6 +154,8 @@ enum status options_parse(struct settings *s, const struct command *command, int
     if (letter == 'h')
       *help = true;
     TRY(apply(s, (char)letter, optarg, a, d));
+    while (letter == 'c' && optind < argc && argv[optind][0] != '-')  // as many as follow
+      TRY(apply(s, 'c', argv[optind++], a, d));
   }
   if (*help)
     return STATUS_OK;
@@ -155,6 +172,11 @@ enum status options_parse(struct settings *s, const struct command *command, int
     return diag_fail(d, STATUS_USAGE,
                      "--data and --%s exclude each other: samples are real or made up",
                      s->has_random ? "random" : "samples");
+  if (s->n_checkpoints && s->n_feedback)
+    return diag_fail(d, STATUS_USAGE,
+                     "--checkpoints and --feedback exclude each other: weights have one history");
+  if (s->steps && !s->n_feedback)
+    return diag_fail(d, STATUS_USAGE, "--steps needs --feedback, which makes steps of a training");
   return STATUS_OK;
 }
 

@@ -2,6 +2,7 @@
 // original stores a narrow value. See emulate.h.
 #include "emulate.h"
 
+#include "proto.h"
 #include "round.h"
 #include "tensor.h"
 
@@ -24,62 +25,14 @@ bool emulate_needed(const struct graph *g) {
   return false;
 }
 
-void emulate_import(struct arena *a, Onnx__OperatorSetIdProto ***imports, size_t *count,
-                    const char *domain, int64_t version) {
-  for (size_t i = 0; i < *count; i++)
-    if ((*imports)[i]->domain && strcmp((*imports)[i]->domain, domain) == 0)
-      return;
-  Onnx__OperatorSetIdProto *import = arena_alloc(a, sizeof *import);
-  onnx__operator_set_id_proto__init(import);
-  import->domain = arena_strdup(a, domain);
-  import->has_version = 1;
-  import->version = version;
-  Onnx__OperatorSetIdProto **list = arena_array(a, *count + 1, sizeof *list);
-  if (*count)
-    memcpy(list, *imports, *count * sizeof *list);
-  list[(*count)++] = import;
-  *imports = list;
-}
-
-static Onnx__AttributeProto *int_attribute(struct arena *a, const char *name, int64_t value) {
-  Onnx__AttributeProto *attribute = arena_alloc(a, sizeof *attribute);
-  onnx__attribute_proto__init(attribute);
-  attribute->name = arena_strdup(a, name);
-  attribute->has_type = 1;
-  attribute->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-  attribute->has_i = 1;
-  attribute->i = value;
-  return attribute;
-}
-
-static Onnx__AttributeProto *string_attribute(struct arena *a, const char *name,
-                                              const char *value) {
-  Onnx__AttributeProto *attribute = int_attribute(a, name, 0);
-  attribute->has_i = 0;
-  attribute->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
-  attribute->has_s = 1;
-  attribute->s = (ProtobufCBinaryData){strlen(value), (uint8_t *)arena_strdup(a, value)};
-  return attribute;
-}
-
 Onnx__NodeProto *emulate_new_round(struct arena *a, const char *input, const char *output,
                                    enum format_id format, bool ftz) {
-  Onnx__NodeProto *node = arena_alloc(a, sizeof *node);
-  onnx__node_proto__init(node);
-  node->op_type = arena_strdup(a, "Round");
-  node->domain = arena_strdup(a, "narrowcast");
+  Onnx__NodeProto *node = proto_unary(a, "Round", "narrowcast", input, output);
   node->name = arena_printf(a, "%s/round", output);
-  node->n_input = node->n_output = 1;
-  node->input = arena_array(a, 1, sizeof *node->input);
-  node->output = arena_array(a, 1, sizeof *node->output);
-  node->input[0] = arena_strdup(a, input);
-  node->output[0] = arena_strdup(a, output);
-  node->n_attribute = 4;
-  node->attribute = arena_array(a, 4, sizeof *node->attribute);
-  node->attribute[0] = string_attribute(a, "format", formats[format].name);
-  node->attribute[1] = int_attribute(a, "scale", 0);
-  node->attribute[2] = int_attribute(a, "saturate", 0);
-  node->attribute[3] = int_attribute(a, "ftz", ftz);
+  proto_add_string(a, node, "format", formats[format].name);
+  proto_add_int(a, node, "scale", 0);
+  proto_add_int(a, node, "saturate", 0);
+  proto_add_int(a, node, "ftz", ftz);
   return node;
 }
 
@@ -209,12 +162,9 @@ static const char *earlier_name(const struct emulation *e, int scope, const char
 }
 
 static Onnx__NodeProto *new_cast_to_float(struct arena *a, const char *input, const char *output) {
-  Onnx__NodeProto *node = emulate_new_round(a, input, output, FORMAT_FP32, false);
-  node->op_type = arena_strdup(a, "Cast");
-  node->domain = NULL;
+  Onnx__NodeProto *node = proto_unary(a, "Cast", "", input, output);
   node->name = arena_printf(a, "%s/typed", output);
-  node->n_attribute = 1;
-  node->attribute[0] = int_attribute(a, "to", FLOAT);
+  proto_add_int(a, node, "to", FLOAT);
   return node;
 }
 
@@ -272,8 +222,8 @@ static enum status emulate_scope(struct emulation *e, int s) {
     scope->function->node = list;
     scope->function->n_node = count;
     widen_declarations(scope->function->value_info, scope->function->n_value_info);
-    emulate_import(e->arena, &scope->function->opset_import, &scope->function->n_opset_import,
-                   "narrowcast", 1);
+    proto_import(e->arena, &scope->function->opset_import, &scope->function->n_opset_import,
+                 "narrowcast", 1);
   }
   return STATUS_OK;
 }
@@ -286,7 +236,7 @@ enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct are
   TRY(model_each_tensor(m->proto, widen_tensor, &e));
   for (int s = 0; s < g->n_scopes; s++)
     TRY(emulate_scope(&e, s));
-  emulate_import(a, &m->proto->opset_import, &m->proto->n_opset_import, "narrowcast", 1);
+  proto_import(a, &m->proto->opset_import, &m->proto->n_opset_import, "narrowcast", 1);
   return STATUS_OK;
 }
 

@@ -28,8 +28,4 @@ Onnx__NodeProto *emulate_new_round(struct arena *a, const char *input, const cha
 // Makes the float16 and bfloat16 arrays of the sample float, in the sample's arena.
 void emulate_sample(struct sample *s);
 
-// Adds `domain` at `version` to a list of imports if it is not there.
-void emulate_import(struct arena *a, Onnx__OperatorSetIdProto ***imports, size_t *count,
-                    const char *domain, int64_t version);
-
 #endif

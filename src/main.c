@@ -15,7 +15,10 @@ const struct command commands[] = {
     {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
      "J", command_inspect},
     {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
-     "Held-out samples (see the policy) are left for verify.", "pdrnoOjq", command_trace},
+     "Held-out samples (see the policy) are left for verify. With --checkpoints, or with --feedback\n"
+     "where MODEL is a training step, updates of weights are measured too; --checkpoints FILE FILE\n"
+     "... stands behind MODEL, and samples are then run only if --data or --random says so.",
+     "pdrncbsoOjq", command_trace},
     {"plan", "MODEL", 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
      "are known, and every other tensor counts as not seen and stays fp32.",

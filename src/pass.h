@@ -41,13 +41,7 @@ void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node);
 Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char *input,
                                   const char *output);
 
-// Appends an attribute to the node.
-void rewrite_add_attribute(struct rewrite *w, Onnx__NodeProto *node, Onnx__AttributeProto *a);
-Onnx__AttributeProto *rewrite_int_attribute(struct rewrite *w, const char *name, int64_t value);
-Onnx__AttributeProto *rewrite_tensor_attribute(struct rewrite *w, const char *name,
-                                               Onnx__TensorProto *value);
-
-// Appends metadata "narrowcast" to the node.
+// Says in the node's metadata, under "narrowcast", what was done to it.
 void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text);
 
 // A copy of the fp32 tensor in format f, rounded to nearest, ties to even, out-of-range elements as

@@ -3,6 +3,7 @@
 // Cast's output. A value that its graph gives out keeps its name for what is given out: if it is
 // stored narrow, the stored one gets a new name and a Cast gives the old type back.
 #include "pass.h"
+#include "proto.h"
 
 #include <string.h>
 
@@ -11,7 +12,7 @@ enum { CAST_SINCE_INT_ATTRIBUTE = 6 };  // Cast-1 spells the type as a string
 static void add_cast(struct rewrite *w, int v, const char *from, const char *to,
                      enum format_id format) {
   Onnx__NodeProto *cast = rewrite_new_node(w, "Cast", from, to);
-  Onnx__AttributeProto *attribute = rewrite_int_attribute(w, "to", formats[format].onnx_type);
+  Onnx__AttributeProto *attribute = proto_add_int(w->arena, cast, "to", formats[format].onnx_type);
   int opset = graph_opset(w->graph, w->graph->values[v].scope, "");
   if (opset > 0 && opset < CAST_SINCE_INT_ATTRIBUTE) {
     const char *name = format == FORMAT_FP16 ? "FLOAT16" : "FLOAT";
@@ -20,7 +21,6 @@ static void add_cast(struct rewrite *w, int v, const char *from, const char *to,
     attribute->has_s = 1;
     attribute->s = (ProtobufCBinaryData){strlen(name), (uint8_t *)arena_strdup(w->arena, name)};
   }
-  rewrite_add_attribute(w, cast, attribute);
   rewrite_note(
       w, cast,
       arena_printf(w->arena, "added: %s in %s", w->graph->values[v].name, formats[format].name));

@@ -2,6 +2,7 @@
 // place; one that wide readers want as well stays, and a narrow copy is added. One copy serves all
 // readers of a format; the wide reader keeps the exact fp32 value. A rank-0 constant stays rank 0.
 #include "pass.h"
+#include "proto.h"
 #include "tensor.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ static void replace_in_place(struct rewrite *w, int v, Onnx__TensorProto *narrow
     return;
   }
   Onnx__NodeProto *node = w->graph->nodes[value->producer].proto;
-  Onnx__AttributeProto *attribute = rewrite_tensor_attribute(w, "value", narrow);
+  Onnx__AttributeProto *attribute = proto_tensor_attribute(w->arena, "value", narrow);
   for (size_t i = 0; i < node->n_attribute; i++)
     if (strncmp(node->attribute[i]->name, "value", 5) == 0)
       node->attribute[i] = attribute;
@@ -78,7 +79,7 @@ static void add_copy(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
     return;
   }
   Onnx__NodeProto *node = rewrite_new_node(w, "Constant", NULL, narrow->name);
-  rewrite_add_attribute(w, node, rewrite_tensor_attribute(w, "value", narrow));
+  proto_add_tensor(w->arena, node, "value", narrow);
   rewrite_add_node(w, v, node);
 }
 

@@ -2,6 +2,7 @@
 // and outputs say the narrow type where the policy asks for a narrow interface. Names and order
 // stay. Scopes that got a Cast import ai.onnx.
 #include "pass.h"
+#include "proto.h"
 
 #include <string.h>
 
@@ -47,31 +48,13 @@ static void correct_stale(const struct rewrite *w, int s, Onnx__GraphProto *grap
   }
 }
 
-static void import_ai_onnx(struct rewrite *w, Onnx__FunctionProto *function) {
-  for (size_t i = 0; i < function->n_opset_import; i++) {
-    const char *domain = function->opset_import[i]->domain;
-    if (!domain || !domain[0] || strcmp(domain, "ai.onnx") == 0)
-      return;
-  }
-  Onnx__OperatorSetIdProto *import = arena_alloc(w->arena, sizeof *import);
-  onnx__operator_set_id_proto__init(import);
-  import->domain = arena_strdup(w->arena, "");
-  import->has_version = 1;
-  import->version = graph_opset(w->graph, 0, "");
-  Onnx__OperatorSetIdProto **list =
-      arena_array(w->arena, function->n_opset_import + 1, sizeof *list);
-  if (function->n_opset_import)
-    memcpy(list, function->opset_import, function->n_opset_import * sizeof *list);
-  list[function->n_opset_import++] = import;
-  function->opset_import = list;
-}
-
 enum status pass_interface(struct rewrite *w, struct diag *d) {
   (void)d;
   for (int v = 0; v < w->graph->n_values; v++) {
     Onnx__FunctionProto *function = w->graph->scopes[w->graph->values[v].scope].function;
     if (function && w->first_added[v] >= 0)
-      import_ai_onnx(w, function);
+      proto_import(w->arena, &function->opset_import, &function->n_opset_import, "",
+                   graph_opset(w->graph, 0, ""));
   }
   for (int s = 0; s < w->graph->n_scopes; s++) {
     const struct scope *scope = &w->graph->scopes[s];

@@ -1,26 +1,14 @@
 // Each narrowed node says in its metadata what was decided and by which rule, so that model viewers
 // show it; the model says which plan made it.
 #include "pass.h"
-
-#include <string.h>
+#include "proto.h"
 
 static void note_model(struct rewrite *w) {
   Onnx__ModelProto *m = w->model->proto;
-  Onnx__StringStringEntryProto *entry = arena_alloc(w->arena, sizeof *entry);
-  onnx__string_string_entry_proto__init(entry);
-  entry->key = arena_strdup(w->arena, "narrowcast");
-  entry->value = arena_printf(w->arena, "%s: policy %s version %d, from a model with SHA-256 %s",
-                              NARROWCAST_VERSION, w->plan->policy_name, w->plan->policy_version,
-                              w->plan->model_sha256);
-  Onnx__StringStringEntryProto **list =
-      arena_array(w->arena, m->n_metadata_props + 1, sizeof *list);
-  size_t count = 0;
-  for (size_t i = 0; i < m->n_metadata_props; i++)
-    if (!m->metadata_props[i]->key || strcmp(m->metadata_props[i]->key, "narrowcast") != 0)
-      list[count++] = m->metadata_props[i];
-  list[count++] = entry;
-  m->metadata_props = list;
-  m->n_metadata_props = count;
+  const char *text = arena_printf(
+      w->arena, "%s: policy %s version %d, from a model with SHA-256 %s", NARROWCAST_VERSION,
+      w->plan->policy_name, w->plan->policy_version, w->plan->model_sha256);
+  proto_set_entry(w->arena, &m->metadata_props, &m->n_metadata_props, "narrowcast", text);
 }
 
 enum status pass_metadata(struct rewrite *w, struct diag *d) {

@@ -2,6 +2,7 @@
 // random generators, `to` of a Cast that follows): the attribute says the narrow type. Which
 // attribute that is, the operator table says.
 #include "pass.h"
+#include "proto.h"
 #include "tensor.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static enum status write_type(struct rewrite *w, int n, const char *name, enum f
     if (attribute)
       attribute->i = formats[f].onnx_type;
     else
-      rewrite_add_attribute(w, proto, rewrite_int_attribute(w, name, formats[f].onnx_type));
+      proto_add_int(w->arena, proto, name, formats[f].onnx_type);
     return STATUS_OK;
   }
   static const float zero = 0;
@@ -30,7 +31,7 @@ static enum status write_type(struct rewrite *w, int n, const char *name, enum f
   if (attribute)
     attribute->t = narrow;
   else
-    rewrite_add_attribute(w, proto, rewrite_tensor_attribute(w, name, narrow));
+    proto_add_tensor(w->arena, proto, name, narrow);
   return STATUS_OK;
 }
 

@@ -2,6 +2,7 @@
 // into their scopes, and has the invariants of the result checked. What passes share is here too.
 #include "check.h"
 #include "pass.h"
+#include "proto.h"
 #include "round.h"
 #include "tensor.h"
 
@@ -56,64 +57,16 @@ void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node) {
 
 Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char *input,
                                   const char *output) {
-  Onnx__NodeProto *node = arena_alloc(w->arena, sizeof *node);
-  onnx__node_proto__init(node);
-  node->op_type = arena_strdup(w->arena, op);
-  node->name = (char *)unused_name(w, arena_printf(w->arena, "narrowcast/%s", output));
-  if (input) {
-    node->n_input = 1;
-    node->input = arena_array(w->arena, 1, sizeof *node->input);
+  Onnx__NodeProto *node = proto_node(w->arena, op, "", input ? 1 : 0, 1);
+  if (input)
     node->input[0] = arena_strdup(w->arena, input);
-  }
-  node->n_output = 1;
-  node->output = arena_array(w->arena, 1, sizeof *node->output);
   node->output[0] = arena_strdup(w->arena, output);
+  node->name = (char *)unused_name(w, arena_printf(w->arena, "narrowcast/%s", output));
   return node;
 }
 
-// A copy of a list of pointers with one more place at the end.
-static void *list_with(struct arena *a, void *list, size_t count, void *item) {
-  void **larger = arena_array(a, count + 1, sizeof *larger);
-  if (count)
-    memcpy(larger, list, count * sizeof *larger);
-  larger[count] = item;
-  return larger;
-}
-
-void rewrite_add_attribute(struct rewrite *w, Onnx__NodeProto *node, Onnx__AttributeProto *a) {
-  node->attribute = list_with(w->arena, node->attribute, node->n_attribute++, a);
-}
-
-static Onnx__AttributeProto *new_attribute(struct rewrite *w, const char *name,
-                                           Onnx__AttributeProto__AttributeType type) {
-  Onnx__AttributeProto *a = arena_alloc(w->arena, sizeof *a);
-  onnx__attribute_proto__init(a);
-  a->name = arena_strdup(w->arena, name);
-  a->has_type = 1;
-  a->type = type;
-  return a;
-}
-
-Onnx__AttributeProto *rewrite_int_attribute(struct rewrite *w, const char *name, int64_t value) {
-  Onnx__AttributeProto *a = new_attribute(w, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
-  a->has_i = 1;
-  a->i = value;
-  return a;
-}
-
-Onnx__AttributeProto *rewrite_tensor_attribute(struct rewrite *w, const char *name,
-                                               Onnx__TensorProto *value) {
-  Onnx__AttributeProto *a = new_attribute(w, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR);
-  a->t = value;
-  return a;
-}
-
 void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text) {
-  Onnx__StringStringEntryProto *entry = arena_alloc(w->arena, sizeof *entry);
-  onnx__string_string_entry_proto__init(entry);
-  entry->key = arena_strdup(w->arena, "narrowcast");
-  entry->value = arena_strdup(w->arena, text);
-  node->metadata_props = list_with(w->arena, node->metadata_props, node->n_metadata_props++, entry);
+  proto_set_entry(w->arena, &node->metadata_props, &node->n_metadata_props, "narrowcast", text);
 }
 
 // Elements beyond the largest finite value become that value; infinities and NaN stay.

@@ -537,6 +537,7 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   for (int v = 0; v < g->n_values; v++)
     TRY(plan_value(&pl, v, d));
   costs_sum(&costs, p, pl.allowed);
+  steps_judge_weights(&pl.fits.steps, p, a);
   plan_find_headroom(p, g);
   return STATUS_OK;
 }

@@ -80,6 +80,14 @@ struct promotions {
   size_t count, capacity;
 };
 
+// A weight of a training whose updates the trace has seen.
+struct weight_plan {
+  int value;
+  enum format_id format;  // that it is judged for: its own, or if that is fp32, the ladder's first
+  double lost_fraction;   // of its updates, as steps_lost (plan_step.h)
+  bool master_copy;       // so many are lost that the training must keep a copy in fp32
+};
+
 // What the plan costs on the policy's target, as modelled by plan_cost.h; per run of the model.
 struct plan_costs {
   const char *target;  // its name; NULL: not modelled (a plan that was read from a file)
@@ -119,6 +127,8 @@ struct plan {
   struct hold_out hold_out;
   size_t samples;                       // in all, the held-out ones included; 0 without a trace
   const struct promotions *promotions;  // NULL: none
+  struct weight_plan *weights;          // not read back from a plan file
+  size_t n_weights;
   struct plan_costs costs;
   double headroom;  // factor by which inputs may grow before the first narrow tensor overflows
   int headroom_value;

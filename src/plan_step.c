@@ -43,3 +43,19 @@ double steps_lost(const struct steps *s, int v, enum format_id f) {
 bool steps_forbid(const struct steps *s, double lost) {
   return s->limit > 0 && lost >= s->limit;
 }
+
+void steps_judge_weights(const struct steps *s, struct plan *p, struct arena *a) {
+  size_t sites = s->trace ? s->trace->n_sites : 0;
+  p->weights = arena_array(a, sites, sizeof *p->weights);
+  for (size_t i = 0; i < sites; i++) {
+    const struct update_site *site = &s->trace->sites[i];
+    if (site->kind != UPDATE_WEIGHT)
+      continue;
+    enum format_id format = p->values[site->value].format;
+    if (format == FORMAT_FP32)
+      format = p->ladder[0];
+    double lost = updates_worst_window(&s->trace->updates[i], format);
+    p->weights[p->n_weights++] =
+        (struct weight_plan){site->value, format, lost, steps_forbid(s, lost)};
+  }
+}

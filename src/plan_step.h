@@ -4,8 +4,7 @@
 #ifndef PLAN_STEP_H
 #define PLAN_STEP_H
 
-#include "policy.h"
-#include "trace.h"
+#include "plan.h"
 
 struct steps {
   const struct trace *trace;
@@ -23,5 +22,8 @@ double steps_lost(const struct steps *s, int v, enum format_id f);
 
 // Whether that share is the limit or more.
 bool steps_forbid(const struct steps *s, double lost);
+
+// Judges the weights whose updates were seen: fills p->weights, when formats are decided.
+void steps_judge_weights(const struct steps *s, struct plan *p, struct arena *a);
 
 #endif

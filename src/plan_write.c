@@ -103,6 +103,24 @@ static void write_costs(struct json_writer *w, const struct plan *p) {
   json_end_object(w);
 }
 
+// For people; not read back.
+static void write_weights(struct json_writer *w, const struct plan *p, const struct graph *g) {
+  if (!p->n_weights)
+    return;
+  json_array(w, "weights");
+  for (size_t i = 0; i < p->n_weights; i++) {
+    const struct weight_plan *weight = &p->weights[i];
+    json_object(w, NULL);
+    json_string(w, "weight", graph_value_label(g, weight->value));
+    json_string(w, "format", formats[weight->format].name);
+    json_number(w, "lost_updates_fraction", weight->lost_fraction);
+    if (weight->master_copy)
+      json_string(w, "note", "needs a 32-bit master copy");
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void write_node(struct json_writer *w, const struct plan *p, const struct graph *g, int n,
                        int index) {
   const struct node_plan *node = &p->nodes[n];
@@ -187,6 +205,7 @@ enum status plan_write(const struct plan *p, const struct graph *g, const char *
   json_end_object(&w);
   write_costs(&w, p);
   write_promotions(&w, p, g);
+  write_weights(&w, p, g);
   write_nodes(&w, p, g);
   write_values(&w, p, g);
   json_end_object(&w);

@@ -98,6 +98,22 @@ enum status run_open_samples(struct run *r, const struct hold_out *rule) {
   return STATUS_OK;
 }
 
+// Finds the two values of "weight=updated weight". A name may itself hold a '='.
+static enum status parse_feedback(struct run *r, const char *text, struct feedback *pair) {
+  const struct graph *g = &r->graph;
+  for (const char *at = strchr(text, '='); at; at = strchr(at + 1, '=')) {
+    const char *name = arena_printf(&r->arena, "%.*s", (int)(at - text), text);
+    pair->input = map_get(&g->names, 0, name);
+    pair->output = map_get(&g->names, 0, at + 1);
+    if (pair->input >= 0 && g->values[pair->input].origin == ORIGIN_INPUT && pair->output >= 0 &&
+        g->values[pair->output].is_output)
+      return STATUS_OK;
+  }
+  diag_hint(r->diag, "`narrowcast inspect %s` lists inputs and outputs.", r->settings->model);
+  return diag_fail(r->diag, STATUS_USAGE,
+                   "--feedback %s: must be an input of the model, =, and an output of it", text);
+}
+
 enum status run_trace(struct run *r) {
   const struct settings *s = r->settings;
   if (s->trace) {
@@ -113,7 +129,13 @@ enum status run_trace(struct run *r) {
       .progress = !s->quiet,
       .steps = r->calibration,
       .n_steps = r->n_calibration,
+      .n_feedback = s->n_feedback,
+      .rounds = s->steps,
   };
+  struct feedback *pairs = arena_array(&r->arena, s->n_feedback, sizeof *pairs);
+  for (size_t i = 0; i < s->n_feedback; i++)
+    TRY(parse_feedback(r, s->feedback[i], &pairs[i]));
+  options.feedback = pairs;
   enum status status =
       trace_run(&r->trace, &r->graph, r->engine, r->samples, &options, &r->arena, r->diag);
   r->has_trace = true;

@@ -25,6 +25,11 @@ struct settings {
   bool has_random;
   uint64_t random;  // seed
   size_t random_samples;
+  const char **checkpoints;  // in the order given
+  size_t n_checkpoints;
+  const char **feedback;  // "weight=updated weight"
+  size_t n_feedback;
+  size_t steps;  // of a training, with feedback; 0: as many as there are samples
   int threads;
   bool json, quiet, save_anyway;
 };

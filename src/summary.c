@@ -122,6 +122,15 @@ static void print_model_of_costs(const struct plan *p, FILE *out) {
   fprintf(out, "\n");
 }
 
+static void print_weights(const struct plan *p, FILE *out) {
+  size_t copies = 0;
+  for (size_t i = 0; i < p->n_weights; i++)
+    copies += p->weights[i].master_copy;
+  if (p->n_weights)
+    fprintf(out, "weights      %zu of %zu need a 32-bit master copy in training\n", copies,
+            p->n_weights);
+}
+
 static void print_plan(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   struct counts c = count_plan(p);
@@ -139,6 +148,7 @@ static void print_plan(const struct run *r, FILE *out) {
             graph_value_label(&r->graph, p->headroom_value),
             formats[p->values[p->headroom_value].format].name);
   print_model_of_costs(p, out);
+  print_weights(p, out);
   if (r->has_trace && r->trace.nonfinite_value >= 0)
     fprintf(out, "warning      the fp32 model itself is not finite: %s on %s\n",
             graph_value_label(&r->graph, r->trace.nonfinite_value), r->trace.nonfinite_sample);

@@ -7,6 +7,7 @@
 #include "emulate.h"
 #include "progress.h"
 #include "tensor.h"
+#include "trace_feedback.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -177,6 +178,8 @@ struct run {
   const struct instrumented *model;
   struct probe probe;
   struct arena *arena, *scratch;
+  struct feedback_loop loop;
+  size_t steps;         // to run
   const char **labels;  // by step, where some value was not finite for the first time
   int64_t *nan_step;    // by value: step of its first NaN, or -1
 };
@@ -310,26 +313,29 @@ static void note_nonfinite(struct run *r, const char *label) {
 // The engine computes every node whatever is fetched; the first output will do.
 static enum status run_sample(struct run *r, struct sample *sample, struct diag *d) {
   const struct scope *main = &r->graph->scopes[0];
-  const char *name = NULL;
+  const char *name = NULL, **names = r->loop.n ? r->loop.outputs : &name;
   for (int i = 0; i < main->n_outputs && !name; i++)
     if (main->outputs[i] >= 0)
       name = r->graph->values[main->outputs[i]].name;
-  struct array fetched;
+  size_t n = r->loop.n ? r->loop.n : name != NULL;
+  struct array *fetched = arena_array(&sample->arena, n, sizeof *fetched);
   emulate_sample(sample);
+  if (r->loop.n)
+    TRY(feedback_give(&r->loop, sample, d));
   diag_at(d, r->graph->model->path, NULL, NULL);
   double start = seconds_now();
-  TRY(session_run(r->session, sample->arrays, sample->n_arrays, &name, name != NULL, &fetched, d));
+  TRY(session_run(r->session, sample->arrays, sample->n_arrays, names, n, fetched, d));
   r->trace->seconds += seconds_now() - start;
-  return STATUS_OK;
+  return r->loop.n ? feedback_take(&r->loop, fetched, r->probe.window, d) : STATUS_OK;
 }
 
 static enum status run_steps(struct run *r, struct diag *d) {
   const struct trace_options *o = r->options;
-  for (size_t i = 0; i < o->n_steps; i++) {
+  for (size_t i = 0; i < r->steps; i++) {
     if (o->progress)
-      progress_show("trace", i, o->n_steps);
+      progress_show("trace", i, r->steps);
     struct sample sample = {0};
-    TRY(samples_read(r->samples, o->steps[i], &sample, d));
+    TRY(samples_read(r->samples, o->steps[i % o->n_steps], &sample, d));
     r->probe.window = i / (o->window ? o->window : 1);
     r->probe.step = (int64_t)i;
     enum status status = run_sample(r, &sample, d);
@@ -341,7 +347,7 @@ static enum status run_steps(struct run *r, struct diag *d) {
     TRY(status);
   }
   if (o->progress)
-    progress_show("trace", o->n_steps, o->n_steps);
+    progress_show("trace", r->steps, r->steps);
   return STATUS_OK;
 }
 
@@ -373,8 +379,21 @@ static enum status run_session(struct run *r, struct engine *engine, struct diag
   return run_steps(r, d);
 }
 
-// Instruments and runs r->graph.
-static enum status run_graph(struct run *r, struct engine *engine, struct diag *d) {
+// The options' pairs, which are values of g, in the graph that is run.
+static const struct feedback *feedback_pairs(struct run *r, const struct graph *g) {
+  const struct feedback *pairs = r->options->feedback;
+  size_t n = r->options->n_feedback;
+  struct feedback *ran = arena_array(r->scratch, n, sizeof *ran);
+  for (size_t i = 0; i < n; i++) {
+    ran[i].input = map_get(&r->graph->names, 0, g->values[pairs[i].input].name);
+    ran[i].output = map_get(&r->graph->names, 0, g->values[pairs[i].output].name);
+  }
+  return ran;
+}
+
+// Instruments and runs r->graph, which stands for g.
+static enum status run_graph(struct run *r, const struct graph *g, struct engine *engine,
+                             struct diag *d) {
   size_t n = (size_t)r->graph->n_values;
   struct instrumented model;
   bool updates = r->options->update_sample > 0;
@@ -382,6 +401,8 @@ static enum status run_graph(struct run *r, struct engine *engine, struct diag *
                        r->scratch, d));
   r->model = &model;
   trace_add_sites(r->trace, model.sites, model.n_sites);
+  TRY(feedback_begin(&r->loop, r->trace, r->graph, feedback_pairs(r, g), r->options->n_feedback,
+                     r->scratch, d));
   r->probe = (struct probe){.observed = r->trace->stats,
                             .n_observed = n,
                             .sample = r->options->sample,
@@ -393,6 +414,7 @@ static enum status run_graph(struct run *r, struct engine *engine, struct diag *
     r->nan_step[v] = -1;
   enum status status = run_session(r, engine, d);
   session_close(r->session);
+  feedback_end(&r->loop);
   derive_values(r->trace, r->graph, model.derived);
   return status;
 }
@@ -401,7 +423,7 @@ static enum status run_in(struct run *r, struct graph *g, struct engine *engine,
   TRY(make_runnable(&r->graph, g, r->scratch, d));
   trace_init(r->trace, r->graph);
   diag_at(d, g->model->path, NULL, NULL);
-  TRY(run_graph(r, engine, d));
+  TRY(run_graph(r, g, engine, d));
   if (r->graph != g) {
     bring_sites_home(r, g);
     bring_home(r, g);
@@ -414,13 +436,15 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
                       struct samples *samples, const struct trace_options *options, struct arena *a,
                       struct diag *d) {
   struct arena scratch = {0};  // the instrumented model
+  size_t steps = options->rounds && options->n_steps ? options->rounds : options->n_steps;
   struct run r = {
       .trace = t,
       .samples = samples,
       .options = options,
       .arena = a,
       .scratch = &scratch,
-      .labels = arena_array(a, options->n_steps, sizeof *r.labels),
+      .steps = steps,
+      .labels = arena_array(a, steps, sizeof *r.labels),
   };
   *t = (struct trace){.nonfinite_value = -1};
   enum status status = run_in(&r, g, engine, d);
@@ -429,7 +453,8 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
     trace_free(t);
     return status;
   }
-  t->steps = options->n_steps;
+  t->steps = steps;
+  t->weight_steps = options->n_feedback ? steps : 0;
   t->samples = samples_count(samples);
   t->window = options->window ? options->window : 1;
   t->sample = options->sample;

@@ -9,6 +9,12 @@
 #include "stats.h"
 #include "updates.h"
 
+// Of a graph that is one step of a training: the weight that goes in, and the updated one that
+// comes out and goes in at the next step. Values of the main graph.
+struct feedback {
+  int input, output;
+};
+
 struct trace_options {
   size_t window;         // steps per window
   size_t sample;         // as probe.sample
@@ -17,6 +23,9 @@ struct trace_options {
   bool progress;        // a bar on standard error
   const size_t *steps;  // indices of the samples to use, in order
   size_t n_steps;
+  const struct feedback *feedback;
+  size_t n_feedback;
+  size_t rounds;  // steps to run, over the samples again and again; 0: each sample once
 };
 
 // Where something is added into something larger; see trace_updates.c.
@@ -45,8 +54,8 @@ struct trace {
   struct updates *updates;    // ... their statistics
   size_t n_sites, update_sample;
   size_t weight_steps;  // changes of weights that were looked at; 0: none
-  size_t samples;  // in all, those that calibration left out included
-  bool synthetic;  // samples were made up
+  size_t samples;       // in all, those that calibration left out included
+  bool synthetic;       // samples were made up
   char samples_sha256[65];
   char engine_version[64];
   double seconds;  // of the observed runs; not written to the trace file

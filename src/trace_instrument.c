@@ -4,6 +4,7 @@
 // follow from it exactly (Relu, Neg, Abs), gets none: its statistics are derived after the run.
 // Constants get none either, since the planner counts them exactly from the model.
 #include "clone.h"
+#include "proto.h"
 #include "trace.h"
 #include "trace_updates.h"
 
@@ -330,22 +331,6 @@ static void emit_scopes(struct instrumentation *in) {
 
 // ---- Declarations ----
 
-static void import_domain(struct arena *a, Onnx__OperatorSetIdProto ***imports, size_t *count) {
-  for (size_t i = 0; i < *count; i++)
-    if (is_own_domain((*imports)[i]->domain))
-      return;
-  Onnx__OperatorSetIdProto *import = arena_alloc(a, sizeof *import);
-  onnx__operator_set_id_proto__init(import);
-  import->domain = DOMAIN;
-  import->has_version = 1;
-  import->version = 1;
-  Onnx__OperatorSetIdProto **list = arena_array(a, *count + 1, sizeof *list);
-  if (*count)
-    memcpy(list, *imports, *count * sizeof *list);
-  list[(*count)++] = import;
-  *imports = list;
-}
-
 // The engine infers what it knows and refuses declarations that contradict it, while the graph's
 // index ignores stale ones. What is left to declare are results of operators outside ai.onnx, whose
 // inference is not always complete there (MultiHeadAttention's output qk): the type, not the shape.
@@ -420,10 +405,10 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, enum tra
   emit_scopes(&in);
   reduce_declarations(&in);
   copy.proto->n_training_info = 0;  // graphs that the engine does not run
-  import_domain(a, &copy.proto->opset_import, &copy.proto->n_opset_import);
+  proto_import(a, &copy.proto->opset_import, &copy.proto->n_opset_import, DOMAIN, 1);
   for (size_t i = 0; i < copy.proto->n_functions; i++) {
     Onnx__FunctionProto *f = copy.proto->functions[i];
-    import_domain(a, &f->opset_import, &f->n_opset_import);
+    proto_import(a, &f->opset_import, &f->n_opset_import, DOMAIN, 1);
   }
   struct packed_model packed;
   TRY(clone_pack(&packed, &copy, a, d));

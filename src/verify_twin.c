@@ -5,6 +5,7 @@
 #include "verify_twin.h"
 
 #include "emulate.h"
+#include "proto.h"
 
 #include <string.h>
 
@@ -71,13 +72,13 @@ static void rename_functions(struct half *h, struct arena *a) {
   size_t n_domains = 0;
   for (size_t i = 0; i < proto->n_functions; i++) {
     proto->functions[i]->domain = function_domain(a, proto->functions[i]->domain);
-    emulate_import(a, &domains, &n_domains, proto->functions[i]->domain, 1);
+    proto_import(a, &domains, &n_domains, proto->functions[i]->domain, 1);
   }
   for (size_t k = 0; k < n_domains; k++) {
-    emulate_import(a, &proto->opset_import, &proto->n_opset_import, domains[k]->domain, 1);
+    proto_import(a, &proto->opset_import, &proto->n_opset_import, domains[k]->domain, 1);
     for (size_t i = 0; i < proto->n_functions; i++)
-      emulate_import(a, &proto->functions[i]->opset_import, &proto->functions[i]->n_opset_import,
-                     domains[k]->domain, 1);
+      proto_import(a, &proto->functions[i]->opset_import, &proto->functions[i]->n_opset_import,
+                   domains[k]->domain, 1);
   }
 }
 
@@ -92,20 +93,6 @@ struct join {
   Onnx__NodeProto **nodes;
   size_t n_nodes;
 };
-
-static Onnx__NodeProto *new_node(struct join *j, const char *op, const char *domain, size_t inputs,
-                                 const char *output) {
-  Onnx__NodeProto *node = arena_alloc(j->arena, sizeof *node);
-  onnx__node_proto__init(node);
-  node->op_type = arena_strdup(j->arena, op);
-  node->domain = arena_strdup(j->arena, domain);
-  node->n_input = inputs;
-  node->input = arena_array(j->arena, inputs, sizeof *node->input);
-  node->n_output = 1;
-  node->output = arena_array(j->arena, 1, sizeof *node->output);
-  node->output[0] = arena_strdup(j->arena, output);
-  return node;
-}
 
 static void append_sorted(struct join *j, const struct graph *g) {
   for (int i = 0; i < g->scopes[0].n_nodes; i++)
@@ -145,9 +132,7 @@ static void join_inputs(struct join *j) {
           emulate_new_round(j->arena, input->name, narrow_name, to->id, j->ftz);
       continue;
     }
-    Onnx__NodeProto *same = new_node(j, "Identity", "", 1, narrow_name);
-    same->input[0] = arena_strdup(j->arena, input->name);
-    j->nodes[j->n_nodes++] = same;
+    j->nodes[j->n_nodes++] = proto_unary(j->arena, "Identity", "", input->name, narrow_name);
   }
 }
 
@@ -175,20 +160,11 @@ static void join_compares(struct join *j) {
       continue;
     if (!is_carried(j->source, v) || !is_carried(j->emitted, graph_lookup(j->emitted, 0, name)))
       continue;
-    Onnx__NodeProto *node =
-        new_node(j, "Compare", "narrowcast", 2, arena_printf(j->arena, "narrow//compare_%d", v));
+    Onnx__NodeProto *node = proto_node(j->arena, "Compare", "narrowcast", 2, 1);
     node->input[0] = arena_strdup(j->arena, name);
     node->input[1] = renamed(j->arena, name);
-    Onnx__AttributeProto *id = arena_alloc(j->arena, sizeof *id);
-    onnx__attribute_proto__init(id);
-    id->name = arena_strdup(j->arena, "id");
-    id->has_type = 1;
-    id->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-    id->has_i = 1;
-    id->i = (int64_t)t->n_compared;
-    node->n_attribute = 1;
-    node->attribute = arena_array(j->arena, 1, sizeof *node->attribute);
-    node->attribute[0] = id;
+    node->output[0] = arena_printf(j->arena, "narrow//compare_%d", v);
+    proto_add_int(j->arena, node, "id", (int64_t)t->n_compared);
     j->nodes[j->n_nodes++] = node;
     t->values[t->n_compared++] = v;
   }
@@ -234,10 +210,10 @@ static void join_models(struct join *j) {
   for (size_t i = 0; i < b->n_opset_import; i++) {
     const char *domain = b->opset_import[i]->domain;
     if (domain && domain[0] && strcmp(domain, "ai.onnx") != 0)
-      emulate_import(j->arena, &a->opset_import, &a->n_opset_import, domain,
-                     b->opset_import[i]->version);
+      proto_import(j->arena, &a->opset_import, &a->n_opset_import, domain,
+                   b->opset_import[i]->version);
   }
-  emulate_import(j->arena, &a->opset_import, &a->n_opset_import, "narrowcast", 1);
+  proto_import(j->arena, &a->opset_import, &a->n_opset_import, "narrowcast", 1);
   a->functions = joined(j->arena, a->functions, a->n_functions, b->functions, b->n_functions);
   a->n_functions += b->n_functions;
   ga->initializer =

@@ -332,8 +332,102 @@ static void updates_that_contradict_themselves_are_refused(void **state) {
   refuses(f, text, "\"updates\": 1", "\"updates\": 99", "add up");
   refuses(f, text, "\"errors\"", "\"error\"", "errors");
   refuses(f, text, "\"sequential\"", "\"sequence\"", "unknown key");
-  refuses(f, text, "\"zero_updates\": ", "\"zero_updates\": -", "integer");
+  refuses(f, text, "\"zero_updates\": ", "\"zero_updates\": 0.5", "integer");
   refuses(f, text, "\"windows\": [", "\"windows\": [{}, {}, {}, {}, ", "one element a window");
+  trace_free(&t);
+  fixture_end(f);
+}
+
+// ---- Weights ----
+
+// A training step, w_new = w - 0.001 * g, at w = 1 and g = 2e-4, run 10 times.
+static struct fixture *training_step(bool default_weight) {
+  struct fixture *f = fixture_new();
+  const float ones[2] = {1, 1}, gradients[2] = {2e-4F, 2e-4F};
+  if (default_weight)
+    build_floats(&f->b, "w", "float[2]", ones);
+  build_input(&f->b, "w", "float[2]");
+  build_input(&f->b, "g", "float[2]");
+  build_floats(&f->b, "rate", "float[]", (float[]){1e-3F});
+  build_node(&f->b, "Mul", "g rate", "step");
+  build_node(&f->b, "Sub", "w step", "w_new");
+  build_output(&f->b, "w_new", "float[2]");
+  fixture_build(f);
+  if (!default_weight)
+    write_npy(f, "w.npy", "<f4", "(2,)", ones, sizeof ones);
+  write_npy(f, "g.npy", "<f4", "(2,)", gradients, sizeof gradients);
+  ok(&f->d, open_at(f, ""));
+  return f;
+}
+
+static enum status train(struct trace *t, struct fixture *f, struct engine *engine,
+                         const char *output) {
+  struct feedback pair = {map_get(&f->g.names, 0, "w"), map_get(&f->g.names, 0, output)};
+  size_t step = 0;
+  struct trace_options options = {
+      .window = 4, .steps = &step, .n_steps = 1, .feedback = &pair, .n_feedback = 1, .rounds = 10};
+  return trace_run(t, &f->g, engine, f->samples, &options, &f->arena, &f->d);
+}
+
+static void feedback_carries_weights_from_step_to_step(void **state) {
+  for (int k = 0; k < 2; k++) {
+    struct fixture *f = training_step(k == 1);
+    struct trace t;
+    ok(&f->d, train(&t, f, *state, "w_new"));
+    assert_int_equal(t.steps, 10);
+    assert_int_equal(t.weight_steps, 10);
+    assert_int_equal(t.n_sites, 1);
+    const struct updates *w = site(f, &t, UPDATE_WEIGHT, "w");
+    assert_int_equal(w->runs, 10);
+    assert_int_equal(w->n_windows, 3);
+    assert_int_equal(w->windows[0].updates, 8);
+    assert_int_equal(w->windows[2].updates, 4);
+    assert_true(updates_lost_wholly_fraction(w, FORMAT_FP16) == 1);
+    assert_true(updates_lost_fraction(w, FORMAT_FP32) == 0);
+    // The weight has moved: ten times three steps of fp32.
+    const struct stats *after = &t.stats[map_get(&f->g.names, 0, "w_new")];
+    assert_true(fabsf(stats_absmin(after) - (1 - 30 * 0x1p-24F)) < 1e-9F);
+    struct trace back;
+    ok(&f->d, trace_read(&back, &f->g, write_trace(f, &t, "t.json"), &f->arena, &f->d));
+    assert_int_equal(back.weight_steps, 10);
+    trace_free(&back);
+    trace_free(&t);
+    fixture_end(f);
+  }
+}
+
+static void feedback_of_another_shape_is_refused(void **state) {
+  struct fixture *f = fixture_new();
+  const float ones[2] = {1, 1};
+  build_input(&f->b, "w", "float[2]");
+  build_node(&f->b, "Concat", "w w", "w_new");
+  build_int(&f->b, f->b.model->graph->node[0], "axis", 0);
+  build_output(&f->b, "w_new", "float[4]");
+  fixture_build(f);
+  write_npy(f, "w.npy", "<f4", "(2,)", ones, sizeof ones);
+  ok(&f->d, open_at(f, ""));
+  struct trace t;
+  assert_int_equal(train(&t, f, *state, "w_new"), STATUS_DATA);
+  assert_non_null(strstr(f->d.message, "another shape"));
+  fixture_end(f);
+}
+
+static void plan_says_which_weights_need_a_master_copy(void **state) {
+  struct fixture *f = training_step(false);
+  struct trace t;
+  struct policy policy;
+  struct plan plan;
+  ok(&f->d, train(&t, f, *state, "w_new"));
+  ok(&f->d, policy_load(&policy, "fp16", &f->arena, &f->d));
+  ok(&f->d, plan_make(&plan, &f->g, &t, &policy, NULL, &f->arena, &f->d));
+  assert_int_equal(plan.n_weights, 1);
+  assert_int_equal(plan.weights[0].value, map_get(&f->g.names, 0, "w"));
+  assert_int_equal(plan.weights[0].format, FORMAT_FP16);
+  assert_true(plan.weights[0].lost_fraction == 1);
+  assert_true(plan.weights[0].master_copy);
+  const char *path = arena_printf(&f->arena, "%s/plan.json", f->folder);
+  ok(&f->d, plan_write(&plan, &f->g, path, &f->d));
+  assert_non_null(strstr(file_text(f, path), "needs a 32-bit master copy"));
   trace_free(&t);
   fixture_end(f);
 }
@@ -437,6 +531,9 @@ int main(void) {
       cmocka_unit_test(updates_leave_other_statistics_alone),
       cmocka_unit_test(updates_in_a_file_read_back_exactly_for_any_number_of_threads),
       cmocka_unit_test(updates_that_contradict_themselves_are_refused),
+      cmocka_unit_test(feedback_carries_weights_from_step_to_step),
+      cmocka_unit_test(feedback_of_another_shape_is_refused),
+      cmocka_unit_test(plan_says_which_weights_need_a_master_copy),
       cmocka_unit_test(step_rule_keeps_swamped_sums_of_the_hazards_right),
       cmocka_unit_test(without_the_step_rule_swamped_sums_of_the_hazards_go_wrong),
   };
