@@ -276,6 +276,7 @@ static const struct field casts_fields[] = {
 };
 static const struct field promotion_fields[] = {
     INTEGER(struct policy, "rounds", promotion_rounds, 0, 20),
+    INTEGER(struct policy, "samples", promotion_samples, 1, 1000),
     REMARK("why"),
     END,
 };

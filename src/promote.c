@@ -1,6 +1,8 @@
 // Chooses what to promote. See promote.h.
 #include "promote.h"
 
+#include "tensor.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,12 +11,14 @@ struct choice {
   struct graph *graph;
   const struct plan *plan;
   const struct verdict *verdict;
+  const struct compare *measured;  // by value
   struct arena *arena;
   int round;
   bool *ancestor;  // by value: leads to an output whose claim failed
   bool *chosen;    // by value, in this round
   int *queue;
-  bool *queued;  // by value, while looking for narrow ancestors
+  bool *queued;   // by value, while looking for narrow ancestors
+  bool *decided;  // by value: follows from a decision
 };
 
 static bool is_narrow(const struct choice *c, int v) {
@@ -102,37 +106,71 @@ static void promote_nearest_narrow(struct choice *c, int v, double error) {
 // Error of v beyond the largest of its producer's inputs; 0 where nothing was compared.
 static double local_error(const struct choice *c, int v) {
   const struct value *value = &c->graph->values[v];
-  if (value->origin != ORIGIN_NODE || c->verdict->values[v].runs == 0)
+  if (value->origin != ORIGIN_NODE || c->decided[v] || c->measured[v].runs == 0)
     return 0;
   double inherited = 0;
   const struct node *node = &c->graph->nodes[value->producer];
   for (int k = 0; k < node->n_inputs; k++)
-    if (node->inputs[k] >= 0 && c->verdict->values[node->inputs[k]].runs > 0)
-      inherited = fmax(inherited, compare_relative_l2(&c->verdict->values[node->inputs[k]]));
-  double local = compare_relative_l2(&c->verdict->values[v]) - inherited;
+    if (node->inputs[k] >= 0 && c->measured[node->inputs[k]].runs > 0)
+      inherited = fmax(inherited, compare_relative_l2(&c->measured[node->inputs[k]]));
+  double local = compare_relative_l2(&c->measured[v]) - inherited;
   return local > 0 && isfinite(local) ? local : 0;
 }
 
+static bool is_float_value(const struct graph *g, int v) {
+  return v >= 0 && tensor_is_float(g->values[v].type.elem_type) && !graph_is_constant(g, v);
+}
+
+// A node that makes integers or booleans of floats decides something: a comparison, ArgMax, TopK,
+// NonMaxSuppression. What looks at shapes only does not.
+static bool decides(const struct graph *g, const struct node *node) {
+  if (node_is(node->proto, "Shape") || node_is(node->proto, "Size"))
+    return false;
+  bool reads_floats = false, gives_others = false;
+  for (int k = 0; k < node->n_inputs; k++)
+    reads_floats = reads_floats || is_float_value(g, node->inputs[k]);
+  for (int k = 0; k < node->n_outputs; k++)
+    gives_others = gives_others || (node->outputs[k] >= 0 && !is_float_value(g, node->outputs[k]));
+  return reads_floats && gives_others;
+}
+
+static void find_decided(struct choice *c) {
+  const struct graph *g = c->graph;
+  for (int i = 0; i < g->scopes[0].n_nodes; i++) {
+    const struct node *node = &g->nodes[g->scopes[0].order[i]];
+    bool decided = decides(g, node);
+    for (int k = 0; k < node->n_inputs && !decided; k++)
+      decided = node->inputs[k] >= 0 && c->decided[node->inputs[k]];
+    for (int k = 0; k < node->n_outputs; k++)
+      if (node->outputs[k] >= 0)
+        c->decided[node->outputs[k]] = decided;
+  }
+}
+
 bool promote_choose(struct promotions *into, struct graph *g, const struct plan *p,
-                    const struct verdict *v, int round, struct arena *a) {
+                    const struct verdict *v, const struct compare *errors_of, int round,
+                    struct arena *a) {
   size_t values = (size_t)g->n_values, before = into->count;
   struct choice c = {
       .into = into,
       .graph = g,
       .plan = p,
       .verdict = v,
+      .measured = errors_of,
       .arena = a,
       .round = round,
       .ancestor = arena_array(a, values, sizeof *c.ancestor),
       .chosen = arena_array(a, values, sizeof *c.chosen),
       .queue = arena_array(a, values, sizeof *c.queue),
       .queued = arena_array(a, values, sizeof *c.queued),
+      .decided = arena_array(a, values, sizeof *c.decided),
   };
   if (!into->rung) {
     into->rung = arena_array(a, values, sizeof *into->rung);
     into->handled = arena_array(a, values, sizeof *into->handled);
   }
   find_ancestors(&c);
+  find_decided(&c);
   if (v->first_nonfinite >= 0)
     promote_nearest_narrow(&c, v->first_nonfinite, INFINITY);
   double *errors = arena_array(a, values, sizeof *errors), largest = 0;

@@ -12,7 +12,11 @@
 // introduced is at least 2^-round of the largest such error; only ancestors of an output whose
 // claim failed count. If such a tensor is not narrow itself, its nearest narrow ancestors are
 // chosen (a comparison flips because of what it compares). False if nothing is left to promote.
+// `errors`, by value, may come from other samples than `v`, whose failed claims count. Values that
+// follow from a decision (a comparison, a selection of boxes) are passed over: their errors are
+// flips, which some sample shows at any precision.
 bool promote_choose(struct promotions *into, struct graph *g, const struct plan *p,
-                    const struct verdict *v, int round, struct arena *a);
+                    const struct verdict *v, const struct compare *errors, int round,
+                    struct arena *a);
 
 #endif

@@ -44,6 +44,8 @@ enum status run_load_model(struct run *r) {
     status = model_each_tensor(r->model.proto, check_tensor, r);
   if (status != STATUS_OK)
     diag_at(r->diag, r->settings->model, NULL, NULL);
+  else
+    diag_clear(r->diag);  // what goes wrong from here on is not the model's fault
   return status;
 }
 
@@ -153,6 +155,7 @@ enum status run_read_plan(struct run *r) {
 
 enum status run_rewrite(struct run *r) {
   arena_free(&r->round);
+  r->rewrite = (struct rewrite_report){0};
   r->emitted = clone_model(&r->model, &r->round);
   if (!plan_is_identity(&r->plan)) {
     struct graph changed;
@@ -176,18 +179,57 @@ enum status run_verify(struct run *r) {
   return verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->diag);
 }
 
+// Runs calibration samples, evenly chosen, to see which tensors introduce errors.
+static enum status rehearse(struct run *r, struct verdict *out) {
+  size_t wanted = (size_t)r->policy.promotion_samples;
+  size_t count = r->n_calibration < wanted ? r->n_calibration : wanted;
+  size_t *steps = arena_array(&r->arena, count, sizeof *steps);
+  for (size_t i = 0; i < count; i++)
+    steps[i] = r->calibration[i * r->n_calibration / count];
+  struct verify_options options = {
+      .threads = r->settings->threads,
+      .progress = !r->settings->quiet,
+      .steps = steps,
+      .n_steps = count,
+  };
+  return verify_run(out, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples, &options,
+                    &r->arena, r->diag);
+}
+
+static enum status plan_and_rewrite(struct run *r) {
+  r->has_verdict = false;
+  TRY(run_plan(r));
+  return run_rewrite(r);
+}
+
+// Where promotion ends with nothing narrow, what it was to save is gone: the plan without it is
+// refused instead, with what it measured.
+static enum status take_back_promotions(struct run *r) {
+  r->promotions = (struct promotions){0};
+  r->promotion_failed = true;
+  TRY(plan_and_rewrite(r));
+  return run_verify(r);
+}
+
+// The held-out samples say which claims fail and when they hold; what to promote for that, errors
+// on calibration samples say.
 enum status run_until_claims_hold(struct run *r) {
-  for (int round = 1;; round++) {
-    TRY(run_plan(r));
-    TRY(run_rewrite(r));
-    r->has_verdict = false;
+  TRY(plan_and_rewrite(r));
+  if (plan_is_identity(&r->plan))
+    return STATUS_OK;
+  TRY(run_verify(r));
+  for (int round = 1; !r->verdict.holds && round <= r->policy.promotion_rounds; round++) {
+    struct verdict rehearsal;
+    TRY(rehearse(r, &rehearsal));
+    if (!promote_choose(&r->promotions, &r->graph, &r->plan, &r->verdict, rehearsal.values, round,
+                        &r->arena))
+      break;
+    TRY(plan_and_rewrite(r));
     if (plan_is_identity(&r->plan))
-      return STATUS_OK;
+      return take_back_promotions(r);
     TRY(run_verify(r));
-    if (r->verdict.holds || round > r->policy.promotion_rounds ||
-        !promote_choose(&r->promotions, &r->graph, &r->plan, &r->verdict, round, &r->arena))
-      return STATUS_OK;
   }
+  return STATUS_OK;
 }
 
 // The written file must say what the model in memory says: same nodes, same element types.
@@ -228,5 +270,5 @@ const char *run_default_output(struct run *r) {
   if (length > tail && strcmp(path + length - tail, extension) == 0)
     length -= tail;
   return arena_printf(&r->arena, "%.*s.%s.onnx", (int)length, path,
-                      r->plan.policy_name ? r->plan.policy_name : "narrow");
+                      r->settings->format ? r->settings->format : r->plan.policy_name);
 }

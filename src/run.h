@@ -52,6 +52,7 @@ struct run {
   struct trace trace;
   bool has_trace;
   struct promotions promotions;
+  bool promotion_failed;  // it would have left nothing narrow
   struct plan plan;
   struct arena round;  // of the emitted model: given back when it is made again
   struct model emitted;
@@ -74,8 +75,8 @@ enum status run_plan(struct run *r);
 enum status run_read_plan(struct run *r);  // --plan
 enum status run_rewrite(struct run *r);    // a changed copy of the model, in memory
 enum status run_verify(struct run *r);     // and whether the engine loads it
-// Plans, rewrites and verifies; if a claim does not hold, promotes and does it again, as often as
-// the policy says.
+// Plans, rewrites and verifies; if a claim does not hold, promotes by what rehearsals on
+// calibration samples show, as often as the policy says, and verifies the result once more.
 enum status run_until_claims_hold(struct run *r);
 enum status run_save(struct run *r, const char *path);  // and reads it back
 

@@ -54,7 +54,7 @@ static void print_calibration(const struct run *r, FILE *out) {
   }
   fprintf(out, "calibration  %zu %s sample%s", p->steps, p->synthetic ? "made-up" : "real",
           p->steps == 1 ? "" : "s");
-  if (r->n_held_out)
+  if (r->n_held_out && r->has_trace && !r->settings->trace)
     fprintf(out, ", %zu held out%s", r->held_out_apart ? r->n_held_out : 0,
             r->held_out_apart ? "" : " (one sample serves for both)");
   if (r->trace.seconds > 0)
@@ -140,9 +140,14 @@ static void print_plan(const struct run *r, FILE *out) {
   fprintf(out, "\n");
   print_calibration(r, out);
   print_formats(p, &c, out);
+  if (r->promotion_failed)
+    fprintf(out, "promoted     nothing: with all that breaks the claims promoted, nothing would be "
+                 "narrow\n");
   if (p->promotions && p->promotions->count)
-    fprintf(out, "promoted     %zu tensors in %d rounds, to meet the claims\n",
-            p->promotions->count, p->promotions->log[p->promotions->count - 1].round);
+    fprintf(out, "promoted     %zu tensor%s in %d round%s, to meet the claims\n",
+            p->promotions->count, p->promotions->count == 1 ? "" : "s",
+            p->promotions->log[p->promotions->count - 1].round,
+            p->promotions->log[p->promotions->count - 1].round == 1 ? "" : "s");
   if (p->headroom_value >= 0)
     fprintf(out, "headroom     inputs may grow about %.3g times before %s leaves %s\n", p->headroom,
             graph_value_label(&r->graph, p->headroom_value),
@@ -175,10 +180,17 @@ static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *
 }
 
 static void print_claim_result(const struct verdict_claim *c, FILE *out) {
-  fprintf(out, "  %s    %s of %s: %.6g, %s %.6g%s%s\n", c->holds ? "holds" : "FAILS",
-          metric_name(c->claim->metric), c->output, c->measured,
-          at_least(c->claim->metric) ? "at least" : "at most", c->claim->limit,
-          c->holds ? "" : " was promised; worst on ", c->holds ? "" : c->sample);
+  fprintf(out, "  %s    %s of %s: ", c->holds ? "holds" : "FAILS", metric_name(c->claim->metric),
+          c->output);
+  if (c->shape_mismatches)
+    fprintf(out, "its shape differs from fp32 in %" PRIu64 " run%s\n", c->shape_mismatches,
+            c->shape_mismatches == 1 ? "" : "s");
+  else if (c->nothing_compared)
+    fprintf(out, "cannot be judged, the fp32 output is not finite anywhere\n");
+  else
+    fprintf(out, "%.6g, %s %.6g%s%s\n", c->measured,
+            at_least(c->claim->metric) ? "at least" : "at most", c->claim->limit,
+            c->holds ? "" : " was promised; worst on ", c->holds ? "" : c->sample);
 }
 
 // Each output that fails a claim, and of those that hold it the worst.
@@ -255,18 +267,41 @@ static void print_verdict(const struct run *r, FILE *out) {
   print_loads(v, r->engine, out);
 }
 
+static const char *result_text(const struct run *r) {
+  const struct verdict *v = &r->verdict;
+  if (!r->has_verdict)
+    return "unchanged: nothing to convert under this policy";
+  if (!v->holds)
+    return "REFUSED: a claim does not hold";
+  if (!verdict_holds(v))
+    return "REFUSED: ONNX Runtime does not load the result";
+  return v->n_claims ? "every claim holds on these samples"
+                     : "nothing promised: no claim of the policy applies to this model's outputs";
+}
+
+static void print_not_finite(const struct verdict *v, FILE *out) {
+  for (int i = 0; i < v->n_outputs; i++)
+    if (v->outputs[i].error.reference_nonfinite)
+      fprintf(out,
+              "warning      %" PRIu64
+              " elements of %s are not finite in fp32 already, and were not "
+              "compared\n",
+              v->outputs[i].error.reference_nonfinite, v->outputs[i].name);
+}
+
 static void print_result(const struct run *r, const char *output, FILE *out) {
-  bool loads = r->verdict.loads_everywhere || !r->verdict.has_kernels;
   if (r->has_verdict)
-    fprintf(out, "result       %s\n",
-            !r->verdict.holds     ? "REFUSED: a claim does not hold"
-            : !loads              ? "REFUSED: ONNX Runtime does not load the result"
-            : r->verdict.n_claims ? "every claim holds on these samples"
-                                  : "no claim applies to this model's outputs");
-  if (r->plan.synthetic)
+    print_not_finite(&r->verdict, out);
+  bool writes_model = strcmp(r->settings->command, "plan") != 0;
+  if (r->has_verdict || strcmp(r->settings->command, "convert") == 0)
+    fprintf(out, "result       %s\n", result_text(r));
+  bool made_up = r->plan.synthetic || (r->has_verdict && samples_synthetic(r->samples));
+  if (made_up)
     fprintf(out,
             "note         nothing real was measured: the inputs are made up. Give samples with "
             "--data DIR for a real verdict\n");
+  if (writes_model && r->rewrite.bytes_after > r->rewrite.bytes_before)
+    fprintf(out, "note         constants grew: some are kept both narrow and wide\n");
   if (output)
     fprintf(out, "wrote        %s\n", output);
 }
@@ -277,7 +312,8 @@ void summary_text(struct run *r, const char *output, FILE *out) {
   fprintf(out, "\n");
   print_plan(r, out);
   if (plan_is_identity(&r->plan))
-    fprintf(out, "cost         none: nothing is narrow, the model is copied unchanged\n");
+    fprintf(out, "cost         none: nothing is narrow%s\n",
+            strcmp(r->settings->command, "plan") == 0 ? "" : ", the model is copied unchanged");
   else if (r->rewrite.bytes_before || r->rewrite.casts)
     print_cost(r, out);
   if (r->has_verdict)

@@ -188,6 +188,11 @@ static bool within(enum metric metric, double measured, double limit) {
   return larger_is_better ? measured >= limit : measured <= limit;
 }
 
+// Where every element of the fp32 output is NaN or infinite, nothing was compared.
+static bool compared(const struct compare *c) {
+  return c->count == 0 || c->reference_nonfinite < c->count;
+}
+
 // Integer outputs are only asked for equality (top-1); scores only where there are rows; losses
 // against labels only where there are labels.
 static bool applies(const struct verification *v, const struct claim *claim, size_t k) {
@@ -222,13 +227,16 @@ static void judge(struct verification *v) {
         continue;
       const struct compare *c = &v->verdict->outputs[k].error;
       double measured = measure(c, claim->metric);
-      bool holds = within(claim->metric, measured, claim->limit) && c->mismatched == 0;
+      bool holds =
+          within(claim->metric, measured, claim->limit) && c->mismatched == 0 && compared(c);
       int64_t worst =
           claim->metric == METRIC_FINITE ? c->first_newly_nonfinite_step : c->worst_step;
       out->claims[out->n_claims++] = (struct verdict_claim){
           .claim = claim,
           .output = v->verdict->outputs[k].name,
           .measured = measured,
+          .shape_mismatches = c->mismatched,
+          .nothing_compared = !compared(c),
           .holds = holds,
           .sample = worst >= 0 ? v->sample_labels[worst] : "",
       };

@@ -12,7 +12,9 @@ struct verdict_claim {
   const char *output;  // name
   double measured;
   bool holds;
-  const char *sample;  // the worst sample's label
+  uint64_t shape_mismatches;  // runs in which the output has another shape than in fp32
+  bool nothing_compared;      // the fp32 output is not finite anywhere
+  const char *sample;         // the worst sample's label
 };
 
 // What was seen of one graph output.

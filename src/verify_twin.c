@@ -179,6 +179,14 @@ static void *joined(struct arena *a, void *first, size_t n_first, void *second, 
   return list;
 }
 
+// Both halves name the sizes of their outputs alike, and the engine would take sizes of one name to
+// be equal; but the two may differ where data decides (as the number of boxes that a detector
+// finds).
+static void forget_shape(Onnx__ValueInfoProto *info) {
+  if (info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+    info->type->tensor_type->shape = NULL;
+}
+
 // Graph outputs of both halves, each name once, and the pairs to fetch.
 static void join_outputs(struct join *j) {
   Onnx__GraphProto *a = j->a.model.proto->graph, *b = j->b.model.proto->graph;
@@ -197,6 +205,8 @@ static void join_outputs(struct join *j) {
     t->outputs[2 * t->n_outputs] = name;
     t->outputs[2 * t->n_outputs + 1] = b->output[i]->name;
     t->n_outputs++;
+    forget_shape(a->output[i]);
+    forget_shape(b->output[i]);
     list[count++] = a->output[i];
     list[count++] = b->output[i];
   }

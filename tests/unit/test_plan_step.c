@@ -130,6 +130,36 @@ static void plan_file_tells_the_share_of_lost_updates(void **state) {
   assert_false(back.values[value_id(&f->g, "h")].fit.accumulates);
 }
 
+// ---- The policy ----
+
+static enum status parse_with(struct planning *f, struct policy *p, const char *from,
+                              const char *to) {
+  const char *text = policy_text("fp16"), *at = strstr(text, from);
+  assert_non_null(at);
+  text = arena_printf(&f->arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  diag_clear(&f->d);
+  return policy_parse(p, text, "mine.json", &f->arena, &f->d);
+}
+
+static void policy_updates_are_read_and_checked(void **state) {
+  struct planning *f = *state;
+  struct policy p;
+  for (const char *const *name = policy_names(); *name; name++) {
+    assert_int_equal(policy_load(&p, *name, &f->arena, &f->d), STATUS_OK);
+    assert_int_equal(p.update_sample, 256);
+    assert_true(p.max_lost_fraction == 0.5);
+    assert_false(p.narrow_accumulators);
+  }
+  static const char share[] = "\"max_lost_fraction\": 0.5";
+  static const char wide[] = "\"accumulators\": \"wide\"";
+  assert_int_equal(parse_with(f, &p, wide, "\"accumulators\": \"narrow\""), STATUS_OK);
+  assert_true(p.narrow_accumulators);
+  assert_int_equal(parse_with(f, &p, wide, "\"accumulators\": \"fp16\""), STATUS_POLICY);
+  assert_int_equal(parse_with(f, &p, share, "\"max_lost_fraction\": 0"), STATUS_POLICY);
+  assert_int_equal(parse_with(f, &p, share, "\"max_lost_fractions\": 0.5"), STATUS_POLICY);
+  assert_non_null(strstr(f->d.hint, "\"max_lost_fraction\""));
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -140,6 +170,7 @@ int main(void) {
       TEST(plan_steps_leave_out_what_fp32_loses_too),
       TEST(plan_counts_sums_inside_operators_only_if_accumulators_are_narrow),
       TEST(plan_file_tells_the_share_of_lost_updates),
+      TEST(policy_updates_are_read_and_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

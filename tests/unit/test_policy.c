@@ -25,7 +25,7 @@ static const char small_policy[] =
     "   \"max_zero_fraction\": 0.25, \"max_subnormal_fraction\": 0.75},\n"       // 9
     " \"graph\": {\"inputs\": \"narrow\", \"outputs\": \"keep\"},\n"             // 10
     " \"casts\": {\"by_author\": \"follow\"},\n"                                 // 11
-    " \"target\": \"accelerator\", \"promotion\": {\"rounds\": 2},\n"            // 12
+    " \"target\": \"accelerator\", \"promotion\": {\"rounds\": 2, \"samples\": 8},\n"            // 12
     " \"rules\": [\n"                                                            // 13
     "  {\"id\": \"a\", \"match\": {\"op\": [\"MatMul\", \"Add\"],\n"             // 14
     "    \"node\": [\"/enc*\"]}, \"class\": \"pin\", \"why\": \"first\"},\n"     // 15

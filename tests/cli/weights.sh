@@ -1,0 +1,43 @@
+#!/bin/sh
+# Updates of weights: checkpoints, a training step fed back, and what the plan says of them.
+. "$(dirname "$0")/lib.sh"
+
+model=$digits/digits.onnx
+
+test_checkpoints_need_no_engine_and_reach_the_plan() {
+  NARROWCAST_ORT=none quietly trace "$model" -o t.json --checkpoints "$model" "$model" "$model"
+  matches out '^2 steps of [0-9]+ weights; wrote t.json$'
+  has t.json '"kind": "weight"' '"weight_steps": 2'
+  quietly plan "$model" --trace t.json -o p.json
+  matches out 'weights +0 of [0-9]+ need a 32-bit master copy'
+  has p.json '"weights": ['
+}
+
+test_checkpoints_come_beside_samples() {
+  quietly trace "$model" --data "$digits/samples" -o t.json --checkpoints "$model" "$model"
+  matches out '^traced 6 samples: [0-9]+ values seen; 1 steps of [0-9]+ weights; wrote t.json$'
+}
+
+test_checkpoints_that_do_not_fit_are_told() {
+  with_code 5 trace "$model" --checkpoints "$model" -o t.json
+  has err 'two checkpoints'
+  with_code 5 trace "$model" --checkpoints "$model" "$hazards/hazards.onnx" -o t.json
+  has err 'hazards.onnx' 'no weight of'
+  with_code 7 trace "$model" --checkpoints "$model" missing.onnx -o t.json
+  has err 'missing.onnx'
+  [ ! -e t.json ]
+}
+
+test_feedback_names_an_input_and_an_output() {
+  with_code 2 trace "$model" --feedback image=nothing -o t.json
+  has err '--feedback image=nothing'
+  with_code 2 trace "$model" --feedback logits=image -o t.json
+  with_code 2 trace "$model" --steps 5 -o t.json
+  has err '--steps needs --feedback'
+  with_code 2 trace "$model" --checkpoints "$model" "$model" --feedback image=logits -o t.json
+  has err 'exclude each other'
+  with_code 5 trace "$model" --data "$digits/samples" --feedback image=logits -o t.json
+  has err 'another shape'
+}
+
+run_tests
