@@ -46,14 +46,14 @@ _Static_assert(sizeof options / sizeof options[0] < OPTION_COUNT, "room for the 
 
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
-static enum status parse_number(const char *text, const char *option, unsigned long long max,
-                                unsigned long long *out, struct diag *d) {
+static enum status parse_number(const char *text, const char *option, unsigned long long min,
+                                unsigned long long max, unsigned long long *out, struct diag *d) {
   char *end;
   errno = 0;
   *out = strtoull(text, &end, 10);
-  if (errno || end == text || *end || text[0] == '-' || *out > max)
-    return diag_fail(d, STATUS_USAGE, "--%s takes a whole number from 0 to %llu, not \"%s\"",
-                     option, max, text);
+  if (errno || end == text || *end || text[0] == '-' || *out < min || *out > max)
+    return diag_fail(d, STATUS_USAGE, "--%s takes a whole number from %llu to %llu, not \"%s\"",
+                     option, min, max, text);
   return STATUS_OK;
 }
 
@@ -75,18 +75,18 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   case 'p': s->policy = argument; break;
   case 'd': s->data = argument; break;
   case 'r':
-    TRY(parse_number(argument, "random", UINT64_MAX, &number, d));
+    TRY(parse_number(argument, "random", 0, UINT64_MAX, &number, d));
     s->has_random = true;
     s->random = number;
     break;
   case 'n':
-    TRY(parse_number(argument, "samples", 1000000, &number, d));
+    TRY(parse_number(argument, "samples", 1, 1000000, &number, d));
     s->random_samples = (size_t)number;
     break;
   case 'c': append(&s->checkpoints, &s->n_checkpoints, argument, a); break;
   case 'b': append(&s->feedback, &s->n_feedback, argument, a); break;
   case 's':
-    TRY(parse_number(argument, "steps", 1000000, &number, d));
+    TRY(parse_number(argument, "steps", 1, 1000000, &number, d));
     s->steps = (size_t)number;
     break;
   case 't': s->trace = argument; break;
@@ -101,7 +101,7 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   case 'a': s->save_anyway = true; break;
   case 'O': s->ort = argument; break;
   case 'j':
-    TRY(parse_number(argument, "threads", 1024, &number, d));
+    TRY(parse_number(argument, "threads", 0, 1024, &number, d));
     s->threads = (int)number;
     break;
   case 'J': s->json = true; break;
@@ -162,6 +162,8 @@ enum status options_parse(struct settings *s, const struct command *command, int
   int left = argc - optind;
   if (left < command->least || left > command->most) {
     diag_hint(d, "Usage: narrowcast %s %s [options]", command->name, command->arguments);
+    if (command->most == 0)
+      return diag_fail(d, STATUS_USAGE, "%s takes no argument", command->name);
     return diag_fail(d, STATUS_USAGE,
                      left < command->least ? "%s: %s is missing" : "%s: more than %s given",
                      command->name, command->arguments);

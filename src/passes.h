@@ -1,6 +1,6 @@
 // The rewrite: a table of passes that turn a model into the one that the plan describes. Each pass
 // is one file (pass_*.c) and works from the graph and the plan alone; the driver rebuilds the
-// graph's index and checks the model's invariants after each.
+// graph's index and has the model's invariants checked after each pass that leaves it whole.
 #ifndef PASSES_H
 #define PASSES_H
 

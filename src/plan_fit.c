@@ -1,5 +1,5 @@
 // The range test and the constants test of the plan: can this value be stored in that format? Both
-// only measure; every threshold comes from the policy. See NUMERICS in the README ("The rule",
+// only measure; every threshold comes from the policy. See README.md here ("The rule",
 // point 2).
 #include "plan_fit.h"
 

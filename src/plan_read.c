@@ -1,7 +1,7 @@
 // Reads a plan file back, also one edited by hand, and checks it before anything is applied: it
 // must be of this model, name nodes and values that exist, and give each node a format that its
-// operator takes. What rewrite does follows from the nodes' formats; the values' formats are
-// checked against them, so that an edit of a value alone is named and not lost.
+// operator takes. What rewrite does follows from the nodes' formats, and so do those of the
+// values: an edit of a node is enough, and one of a value alone is named in a warning.
 #include "json.h"
 #include "plan.h"
 
@@ -16,6 +16,8 @@ struct plan_reader {
   struct json_path at;
   struct map scopes;  // path -> scope
   bool *seen;         // by node: listed
+  // Values whose format in the file is not what their nodes make of it.
+  int differing, first_differing;
   struct map labels;  // label -> value
 };
 
@@ -89,7 +91,8 @@ static enum status format_member(struct plan_reader *r, const cJSON *object, con
   const char *name;
   TRY(text_member(r, object, key, &name));
   const struct format *f = format_find(name);
-  if (!f || (f->id != FORMAT_FP32 && f->id != FORMAT_FP16 && f->id != FORMAT_BF16))
+  if (!f || strcmp(f->name, name) != 0 ||
+      (f->id != FORMAT_FP32 && f->id != FORMAT_FP16 && f->id != FORMAT_BF16))
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
                      "%s \"%s\" cannot be written yet: use fp16, bf16 or fp32", key, name);
   *out = f->id;
@@ -126,6 +129,15 @@ static enum status texts_member(struct plan_reader *r, const cJSON *object, cons
 
 // ---- head ----
 
+static enum status keep_or_narrow(struct plan_reader *r, const char *key, const char *text,
+                                  bool *narrow) {
+  *narrow = strcmp(text, "narrow") == 0;
+  if (*narrow || strcmp(text, "keep") == 0)
+    return STATUS_OK;
+  return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                   "policy.%s is \"%s\": it must be keep or narrow", key, text);
+}
+
 static enum status read_head(struct plan_reader *r, const cJSON *root) {
   struct plan *p = r->plan;
   int schema;
@@ -152,9 +164,9 @@ static enum status read_head(struct plan_reader *r, const cJSON *root) {
   snprintf(p->policy_sha256, sizeof p->policy_sha256, "%s", text);
   TRY(texts_member(r, policy, "overrides", &p->overrides));
   TRY(text_member(r, policy, "inputs", &text));
-  p->narrow_inputs = strcmp(text, "narrow") == 0;
+  TRY(keep_or_narrow(r, "inputs", text, &p->narrow_inputs));
   TRY(text_member(r, policy, "outputs", &text));
-  p->narrow_outputs = strcmp(text, "narrow") == 0;
+  TRY(keep_or_narrow(r, "outputs", text, &p->narrow_outputs));
   TRY(member(r, policy, "flush_to_zero", &item));
   p->ftz = cJSON_IsTrue(item);
   TRY(text_member(r, policy, "constants", &text));
@@ -311,6 +323,10 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
                      "the model has no node %d with operator %s there (\"%s\")", index, op, label);
   int n = in->nodes[index];
+  if (strcmp(label, graph_node_label(r->graph, n)) != 0)
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "node %d there is called \"%s\" in the model, not \"%s\"", index,
+                     graph_node_label(r->graph, n), label);
   if (r->seen[n])
     return fail(r, "this node is listed already");
   r->seen[n] = true;
@@ -396,11 +412,8 @@ static enum status read_value(struct plan_reader *r, const cJSON *item) {
   TRY(integer_member(r, item, "scale_log2", &scale));
   if (scale != 0)
     return fail(r, "scales cannot be written yet: scale_log2 must be 0");
-  if (format != r->plan->values[v].format)
-    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
-                     "value \"%s\" is said to be %s, but the nodes around it make it %s: edit the "
-                     "format of the node that produces it (of a constant: of those that read it)",
-                     name, formats[format].name, formats[r->plan->values[v].format].name);
+  if (format != r->plan->values[v].format && r->differing++ == 0)
+    r->first_differing = v;
   return read_fit(r, item, &r->plan->values[v].fit);
 }
 
@@ -438,6 +451,13 @@ static enum status read_plan(struct plan_reader *r, const cJSON *root) {
   TRY(read_nodes(r, root));
   TRY(read_values(r, root));
   plan_find_headroom(r->plan, r->graph);
+  if (r->differing)
+    diag_warn(
+        r->diag,
+        "%s: the formats of %d values follow from the nodes around them and not from what the "
+        "plan says of them (%s is %s): edit nodes to change them",
+        r->path, r->differing, graph_value_label(r->graph, r->first_differing),
+        formats[r->plan->values[r->first_differing].format].name);
   return STATUS_OK;
 }
 

@@ -1,5 +1,6 @@
 // The Step rule: a value that accumulates small updates may not be stored in a format whose step
-// swallows them. Part of the planner; which sites count is the policy's ("updates"). See NUMERICS
+// swallows them. Part of the planner; which sites count is the policy's ("updates"). See README.md
+// here
 // ("The rule", point 4).
 #ifndef PLAN_STEP_H
 #define PLAN_STEP_H

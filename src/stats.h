@@ -1,6 +1,6 @@
 // Statistics of one value over everything that it held during a trace: pure arithmetic, no engine,
 // no graph. Positive and negative values are kept apart, so that the statistics of Relu, Clip, Neg
-// and Abs follow from those of their input. Sources: NUMERICS section of README ("What is
+// and Abs follow from those of their input. Sources: README.md here ("What is
 // measured").
 #ifndef STATS_H
 #define STATS_H

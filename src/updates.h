@@ -4,7 +4,7 @@
 // d = floor(log2|u|) - floor(log2|a|), |u| < ulp_F(a) exactly when d < -M_F (the mantissa bits of
 // F), as long as a is normal in F: so one histogram of d serves every format. Where a is subnormal
 // in F its step is larger than assumed, and more is lost than said; the range test counts those.
-// Sources: NUMERICS ("Update-to-ULP").
+// Sources: src/README.md ("What is measured").
 #ifndef UPDATES_H
 #define UPDATES_H
 

@@ -215,6 +215,20 @@ static bool applies(const struct verification *v, const struct claim *claim, siz
   return false;
 }
 
+// A claim on outputs by name that no output has is a slip of the pen.
+static void warn_of_idle_claims(const struct verification *v, struct diag *d) {
+  for (int i = 0; i < v->plan->n_claims; i++) {
+    const struct claim *claim = &v->plan->claims[i];
+    bool matched = !claim->outputs;
+    for (size_t k = 0; k < v->twin.n_outputs && !matched; k++)
+      for (const char **glob = claim->outputs; *glob && !matched; glob++)
+        matched = glob_match(*glob, v->twin.outputs[2 * k]);
+    if (!matched)
+      diag_warn(d, "claim \"%s\" names no output of the model: see `narrowcast inspect`",
+                claim->id);
+  }
+}
+
 static void judge(struct verification *v) {
   struct verdict *out = v->verdict;
   size_t pairs = v->twin.n_outputs;
@@ -309,6 +323,7 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   for (size_t i = 0; i < run->twin.n_compared; i++)
     v->values[run->twin.values[i]] = run->probe.compared[i];
   judge(run);
+  warn_of_idle_claims(run, d);
   find_first_nonfinite(run);
   find_worst_local(v, run->source);
   return STATUS_OK;

@@ -213,10 +213,31 @@ static void plan_read_refuses_a_format_that_is_none(void **state) {
   expect_refusal(f, line, "fp17");
 }
 
-static void plan_read_refuses_a_value_edited_alone(void **state) {
+static void keep_warning(void *context, const char *text) {
+  snprintf(context, 1024, "%s", text);
+}
+
+// Formats of values follow from the nodes': an edit of a node is enough, and one of a value alone
+// is named and changes nothing.
+static void plan_read_takes_formats_of_values_from_nodes(void **state) {
   struct planning *f = small(state);
-  int line = edit(f, "\"value\": \"r\"", "\"fp16\"", "\"fp32\"");
-  expect_refusal(f, line, "value \"r\" is said to be fp32, but the nodes around it make it fp16");
+  char warning[1024] = "";
+  struct diag d = {.warn = keep_warning, .warn_context = warning};
+  edit(f, "\"value\": \"r\"", "\"fp16\"", "\"fp32\"");
+  struct plan p;
+  assert_int_equal(plan_read(&p, &f->g, planning_path(f, "plan.json"), &f->arena, &d), STATUS_OK);
+  assert_non_null(strstr(warning, "the formats of 1 values"));
+  assert_non_null(strstr(warning, "(r is fp16)"));
+  edit(f, "\"op\": \"Conv\"", "\"fp16\"", "\"fp32\"");
+  assert_int_equal(plan_read(&p, &f->g, planning_path(f, "plan.json"), &f->arena, &d), STATUS_OK);
+  assert_int_equal(p.nodes[0].format, FORMAT_FP32);
+  assert_int_equal(p.values[map_get(&f->g.names, 0, "h")].format, FORMAT_FP32);
+}
+
+static void plan_read_refuses_a_node_of_another_name(void **state) {
+  struct planning *f = small(state);
+  edit(f, "\"nodes\"", "\"node\": \"", "\"node\": \"other ");
+  expect_refusal(f, 0, "in the model, not \"other ");
 }
 
 static void plan_read_refuses_a_value_that_does_not_exist(void **state) {
@@ -337,7 +358,8 @@ int main(void) {
       TEST(plan_read_refuses_a_format_that_the_operator_does_not_take),
       TEST(plan_read_refuses_formats_that_cannot_be_written),
       TEST(plan_read_refuses_a_format_that_is_none),
-      TEST(plan_read_refuses_a_value_edited_alone),
+      TEST(plan_read_takes_formats_of_values_from_nodes),
+      TEST(plan_read_refuses_a_node_of_another_name),
       TEST(plan_read_refuses_a_value_that_does_not_exist),
       TEST(plan_read_refuses_scales),
       TEST(plan_read_refuses_bad_json),
