@@ -8,8 +8,8 @@
 //                              saturate, ftz: y = value to format and back; float in, float out
 //   Compare(reference, narrow) -> n   attribute id: adds both to probe->compared[id] (not the top-1
 //                              counts); float
-//
-// and those of update sites (see engine_updates.h), which fill probe->updates[id].
+//   Update, Change, Steps, Accumulate, Dot   attribute id: each watches an update site and adds to
+//                              probe->updates[id]; see engine_updates.h
 //
 // Kernels use ONNX Runtime's own thread pool and give the same result for any number of threads.
 // Nodes that nobody reads, such as Observe and Compare, belong at the end of their graph, that of

@@ -15,9 +15,9 @@ const struct command commands[] = {
     {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
      "J", command_inspect},
     {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
-     "Held-out samples (see the policy) are left for verify. With --checkpoints, or with --feedback\n"
-     "where MODEL is a training step, updates of weights are measured too; --checkpoints FILE FILE\n"
-     "... stands behind MODEL, and samples are then run only if --data or --random says so.",
+     "Held-out samples (see the policy) are left for verify. Updates of a training's weights are\n"
+     "measured with --checkpoints FILE FILE ..., which stands behind MODEL (samples are then run\n"
+     "only if --data or --random says so), or with --feedback, where MODEL is a training step.",
      "pdrncbsoOjq", command_trace},
     {"plan", "MODEL", 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
