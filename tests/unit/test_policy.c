@@ -14,29 +14,29 @@
 
 // A whole policy, small; tests replace one piece of it.
 static const char small_policy[] =
-    "{\"$schema\": \"policy.schema.json\",\n"                                    // line 1
-    " \"name\": \"small\", \"version\": 3, \"description\": \"for tests\",\n"    // 2
-    " \"ladder\": [\"fp16\", \"bf16\", \"fp32\"],\n"                             // 3
-    " \"calibration\": {\"window\": 8, \"sample\": 0,\n"                         // 4
-    "   \"hold_out\": {\"every\": 4}},\n"                                        // 5
-    " \"range\": {\"margin\": 2.5, \"max_zero_fraction\": 0.125,\n"              // 6
-    "   \"max_subnormal_fraction\": 0.5, \"flush_to_zero\": true},\n"            // 7
-    " \"constants\": {\"out_of_range\": \"saturate\",\n"                         // 8
-    "   \"max_zero_fraction\": 0.25, \"max_subnormal_fraction\": 0.75},\n"       // 9
-    " \"graph\": {\"inputs\": \"narrow\", \"outputs\": \"keep\"},\n"             // 10
-    " \"casts\": {\"by_author\": \"follow\"},\n"                                 // 11
-    " \"target\": \"accelerator\", \"promotion\": {\"rounds\": 2, \"samples\": 8},\n"            // 12
-    " \"rules\": [\n"                                                            // 13
-    "  {\"id\": \"a\", \"match\": {\"op\": [\"MatMul\", \"Add\"],\n"             // 14
-    "    \"node\": [\"/enc*\"]}, \"class\": \"pin\", \"why\": \"first\"},\n"     // 15
-    "  {\"id\": \"b\", \"match\": {\"op\": [\"MatMul\", \"com.x:Q*\"]},\n"       // 16
-    "    \"class\": \"narrow\", \"why\": \"second\"},\n"                         // 17
-    "  {\"id\": \"c\", \"match\": {\"scope\": [\"\"], \"tensor\": [\"t?\"]},\n"  // 18
-    "    \"class\": \"follow\", \"why\": \"third\"}],\n"                         // 19
-    " \"claims\": [\n"                                                           // 20
-    "  {\"id\": \"f\", \"metric\": \"finite\"},\n"                               // 21
-    "  {\"id\": \"l\", \"metric\": \"relative_l2\", \"limit\": 0.01,\n"          // 22
-    "    \"outputs\": [\"logits*\"]}]}\n";                                       // 23
+    "{\"$schema\": \"policy.schema.json\",\n"                                          // line 1
+    " \"name\": \"small\", \"version\": 3, \"description\": \"for tests\",\n"          // 2
+    " \"ladder\": [\"fp16\", \"bf16\", \"fp32\"],\n"                                   // 3
+    " \"calibration\": {\"window\": 8, \"sample\": 0,\n"                               // 4
+    "   \"hold_out\": {\"every\": 4}},\n"                                              // 5
+    " \"range\": {\"margin\": 2.5, \"max_zero_fraction\": 0.125,\n"                    // 6
+    "   \"max_subnormal_fraction\": 0.5, \"flush_to_zero\": true},\n"                  // 7
+    " \"constants\": {\"out_of_range\": \"saturate\",\n"                               // 8
+    "   \"max_zero_fraction\": 0.25, \"max_subnormal_fraction\": 0.75},\n"             // 9
+    " \"graph\": {\"inputs\": \"narrow\", \"outputs\": \"keep\"},\n"                   // 10
+    " \"casts\": {\"by_author\": \"follow\"},\n"                                       // 11
+    " \"target\": \"accelerator\", \"promotion\": {\"rounds\": 2, \"samples\": 8},\n"  // 12
+    " \"rules\": [\n"                                                                  // 13
+    "  {\"id\": \"a\", \"match\": {\"op\": [\"MatMul\", \"Add\"],\n"                   // 14
+    "    \"node\": [\"/enc*\"]}, \"class\": \"pin\", \"why\": \"first\"},\n"           // 15
+    "  {\"id\": \"b\", \"match\": {\"op\": [\"MatMul\", \"com.x:Q*\"]},\n"             // 16
+    "    \"class\": \"narrow\", \"why\": \"second\"},\n"                               // 17
+    "  {\"id\": \"c\", \"match\": {\"scope\": [\"\"], \"tensor\": [\"t?\"]},\n"        // 18
+    "    \"class\": \"follow\", \"why\": \"third\"}],\n"                               // 19
+    " \"claims\": [\n"                                                                 // 20
+    "  {\"id\": \"f\", \"metric\": \"finite\"},\n"                                     // 21
+    "  {\"id\": \"l\", \"metric\": \"relative_l2\", \"limit\": 0.01,\n"                // 22
+    "    \"outputs\": [\"logits*\"]}]}\n";                                             // 23
 
 // small_policy with `old` (which must be in it once) replaced; malloc'ed.
 static char *replaced(const char *old, const char *new) {

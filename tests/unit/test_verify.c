@@ -297,7 +297,7 @@ static void engine_still_crashes_on_a_narrow_transpose_before_a_product(void **s
   assert_int_equal(verify_loads(&v, &f->g, engine, &f->d), STATUS_OK);
   assert_string_equal(v.loads[OPTIMISE_NONE], "");
   if (v.loads_everywhere)
-    print_message("ONNX Runtime %s loads it: entry 1 of src/plan_engine.c can go\n",
+    print_message("ONNX Runtime %s loads it: entry 1 of src/plan/plan_engine.c can go\n",
                   engine_info(engine)->version);
   else
     assert_non_null(strstr(v.loads[OPTIMISE_ALL], "crashed"));

@@ -578,7 +578,8 @@ static bool lists_all_initializers(const struct graph *g) {
   if (g->model->proto->ir_version < 4)
     return true;
   for (int v = 0; v < g->n_values; v++)
-    if (g->values[v].scope == 0 && (g->values[v].origin == ORIGIN_INITIALIZER || g->values[v].origin == ORIGIN_SPARSE))
+    if (g->values[v].scope == 0 &&
+        (g->values[v].origin == ORIGIN_INITIALIZER || g->values[v].origin == ORIGIN_SPARSE))
       return false;
   return true;
 }
