@@ -29,6 +29,7 @@ static const struct {
     [REASON_NO_NEIGHBOUR] = {"no_neighbour", "nothing next to it runs narrow"},
     [REASON_BOUNDARY] = {"boundary", "its Casts would cost more than it saves"},
     [REASON_NONFINITE] = {"nonfinite", "a value is NaN in the fp32 model already"},
+    [REASON_RESOLUTION] = {"resolution", "the step is too coarse for integers or angles"},
     [REASON_CONVERTED] = {"converted", "the model is a result of narrowcast already"},
     [REASON_PROMOTED] = {"promoted", "was promoted, since a claim did not hold with it narrow"},
     [REASON_QUANTISED] = {"quantised", "is part of a quantised island, which is left alone"},

@@ -22,6 +22,7 @@ void fits_init(struct fits *f, struct graph *g, const struct trace *t, const str
       .tested = arena_array(a, values * (size_t)policy->n_ladder, sizeof *f->tested),
   };
   steps_init(&f->steps, g, t, policy, a);
+  resolution_find(&f->resolution, g, policy, a);
 }
 
 static bool representable_without_harm(const struct fit *fit, double max_zero, double max_subnormal,
@@ -37,13 +38,13 @@ static bool representable_without_harm(const struct fit *fit, double max_zero, d
   return true;
 }
 
-static struct fit range_test(const struct fits *f, int v, enum format_id format, int scale) {
+static struct fit range_test(const struct fits *f, int v, enum format_id format) {
   const struct policy *policy = f->policy;
   struct fit fit = {.reason = REASON_NOT_SEEN};
   if (!f->trace || f->trace->stats[v].runs == 0)
     return fit;
   const struct stats *s = &f->trace->stats[v];
-  struct stats_fit measured = stats_fit(s, format, scale, policy->margin, policy->ftz);
+  struct stats_fit measured = stats_fit(s, format, 0, policy->margin, policy->ftz);
   double lost = steps_lost(&f->steps, v, format);
   fit = (struct fit){
       .reason = REASON_NONE,
@@ -63,6 +64,8 @@ static struct fit range_test(const struct fits *f, int v, enum format_id format,
                                       policy->max_subnormal_fraction, &fit.reason) &&
            steps_forbid(&f->steps, lost))
     fit.reason = REASON_STEP;
+  if (fit.reason == REASON_NONE && !resolution_kept(&f->resolution, v, format, fit.absmax))
+    fit.reason = REASON_RESOLUTION;
   return fit;
 }
 
@@ -90,12 +93,12 @@ static void count_block(struct constant_count *c, const struct round_mode *mode,
   }
 }
 
-static enum status count_constant(const struct fits *f, int v, enum format_id format, int scale,
+static enum status count_constant(const struct fits *f, int v, enum format_id format,
                                   Onnx__TensorProto *proto, struct constant_count *c,
                                   struct diag *d) {
   enum { BLOCK = 4096 };
   float block[BLOCK], scratch[BLOCK];
-  struct round_mode mode = {.format = &formats[format], .ftz = f->policy->ftz, .scale_log2 = scale};
+  struct round_mode mode = {.format = &formats[format], .ftz = f->policy->ftz};
   struct tensor t;
   struct arena temporary = {0};
   enum status status = tensor_read(f->graph->model, proto, &temporary, &t, d);
@@ -114,11 +117,11 @@ static enum status count_constant(const struct fits *f, int v, enum format_id fo
   return status;
 }
 
-static enum status constants_test(const struct fits *f, int v, enum format_id format, int scale,
+static enum status constants_test(const struct fits *f, int v, enum format_id format,
                                   Onnx__TensorProto *proto, struct fit *fit, struct diag *d) {
   const struct policy *policy = f->policy;
   struct constant_count c = {0};
-  TRY(count_constant(f, v, format, scale, proto, &c, d));
+  TRY(count_constant(f, v, format, proto, &c, d));
   double total = c.finite_nonzero ? (double)c.finite_nonzero : 1;
   *fit = (struct fit){
       .reason = REASON_NONE,
@@ -137,14 +140,13 @@ static enum status constants_test(const struct fits *f, int v, enum format_id fo
   return STATUS_OK;
 }
 
-enum status fits_test_scaled(struct fits *f, int v, int r, int scale, struct fit *fit,
-                             struct diag *d) {
+static enum status test_value(struct fits *f, int v, int r, struct fit *fit, struct diag *d) {
   enum format_id format = f->policy->ladder[r];
   Onnx__TensorProto *constant = graph_constant(f->graph, v);
   if (constant)
-    TRY(constants_test(f, v, format, scale, constant, fit, d));
+    TRY(constants_test(f, v, format, constant, fit, d));
   else
-    *fit = range_test(f, v, format, scale);
+    *fit = range_test(f, v, format);
   if (f->promotions && f->promotions->rung && r < f->promotions->rung[v])
     fit->reason = REASON_PROMOTED;
   if (format == FORMAT_FP32)
@@ -161,5 +163,5 @@ enum status fits_test(struct fits *f, int v, int r, const struct fit **result, s
   if (*tested)
     return STATUS_OK;
   *tested = true;
-  return fits_test_scaled(f, v, r, 0, &f->known[v][r], d);
+  return test_value(f, v, r, &f->known[v][r], d);
 }

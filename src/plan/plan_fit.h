@@ -4,6 +4,7 @@
 #define PLAN_FIT_H
 
 #include "plan.h"
+#include "plan_resolution.h"
 #include "plan_step.h"
 
 struct fits {
@@ -12,6 +13,7 @@ struct fits {
   const struct policy *policy;
   const struct promotions *promotions;  // NULL: none
   struct steps steps;
+  struct resolution resolution;
   struct arena *arena;
   struct fit **known;  // per value: n_ladder results, or NULL while none was asked for
   bool *tested;        // [value * n_ladder + rung]
@@ -23,9 +25,5 @@ void fits_init(struct fits *f, struct graph *g, const struct trace *t, const str
 // Test of value v (an fp32 tensor) against rung r of the policy's ladder, computed once. The last
 // rung, fp32, always passes. Errors: STATUS_MODEL if a constant cannot be read.
 enum status fits_test(struct fits *f, int v, int r, const struct fit **result, struct diag *d);
-
-// The same for the value multiplied by 2^scale (-126 to 126), not remembered.
-enum status fits_test_scaled(struct fits *f, int v, int r, int scale, struct fit *fit,
-                             struct diag *d);
 
 #endif

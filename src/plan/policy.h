@@ -76,6 +76,9 @@ struct policy {
   int update_sample;         // pairs, or terms of sums, of a site per run; 0: none are watched
   double max_lost_fraction;  // this share of a window's updates, or more, below a step; 0: no rule
   bool narrow_accumulators;  // the target sums inside operators in the tensor's own format
+  // resolution test
+  bool keep_integers;
+  double max_angle_step;  // radians
   // constants test
   enum constants_rule constants;
   double constant_max_zero_fraction, constant_max_subnormal_fraction;

@@ -137,6 +137,7 @@ static enum status read_target(struct reader *r, const cJSON *value, const struc
 static const char *const io_names[] = {"keep", "narrow", NULL};
 static const char *const accumulator_names[] = {"wide", "narrow", NULL};
 static const char *const cast_names[] = {"follow", "keep", NULL};
+static const char *const integer_names[] = {"rounded", "exact", NULL};
 
 static const struct field match_fields[] = {
     {"op", read_ops, 0, true, 1, 0, NULL, NULL},
@@ -248,6 +249,12 @@ static const struct field range_fields[] = {
     REMARK("why"),
     END,
 };
+static const struct field resolution_fields[] = {
+    CHOICE(struct policy, fields_read_switch, "integers", keep_integers, integer_names),
+    NUMBER(struct policy, "max_angle_step", max_angle_step, 0, 10),
+    REMARK("why"),
+    END,
+};
 static const struct field constants_fields[] = {
     CHOICE(struct policy, fields_read_choice, "out_of_range", constants, constants_names),
     NUMBER(struct policy, "max_zero_fraction", constant_max_zero_fraction, 0, 1),
@@ -289,6 +296,7 @@ static const struct field policy_fields[] = {
     SECTION("calibration", calibration_fields),
     SECTION("range", range_fields),
     {"updates", fields_read_section, 0, true, 0, 0, NULL, update_fields},
+    SECTION("resolution", resolution_fields),
     SECTION("constants", constants_fields),
     SECTION("graph", graph_fields),
     SECTION("casts", casts_fields),

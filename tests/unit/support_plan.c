@@ -71,6 +71,7 @@ int planning_set_up(void **state) {
       .margin = 2,
       .max_zero_fraction = 0.1,
       .max_subnormal_fraction = 0.5,
+      .max_angle_step = 10,
       .constants = CONSTANTS_KEEP_WIDE,
       .constant_max_zero_fraction = 0.5,
       .constant_max_subnormal_fraction = 0.5,

@@ -14,14 +14,15 @@
 
 // A whole policy, small; tests replace one piece of it.
 static const char small_policy[] =
-    "{\"$schema\": \"policy.schema.json\",\n"                                          // line 1
-    " \"name\": \"small\", \"version\": 3, \"description\": \"for tests\",\n"          // 2
-    " \"ladder\": [\"fp16\", \"bf16\", \"fp32\"],\n"                                   // 3
-    " \"calibration\": {\"window\": 8, \"sample\": 0,\n"                               // 4
-    "   \"hold_out\": {\"every\": 4}},\n"                                              // 5
-    " \"range\": {\"margin\": 2.5, \"max_zero_fraction\": 0.125,\n"                    // 6
-    "   \"max_subnormal_fraction\": 0.5, \"flush_to_zero\": true},\n"                  // 7
-    " \"constants\": {\"out_of_range\": \"saturate\",\n"                               // 8
+    "{\"$schema\": \"policy.schema.json\",\n"                                  // line 1
+    " \"name\": \"small\", \"version\": 3, \"description\": \"for tests\",\n"  // 2
+    " \"ladder\": [\"fp16\", \"bf16\", \"fp32\"],\n"                           // 3
+    " \"calibration\": {\"window\": 8, \"sample\": 0,\n"                       // 4
+    "   \"hold_out\": {\"every\": 4}},\n"                                      // 5
+    " \"range\": {\"margin\": 2.5, \"max_zero_fraction\": 0.125,\n"            // 6
+    "   \"max_subnormal_fraction\": 0.5, \"flush_to_zero\": true},\n"          // 7
+    " \"resolution\": {\"integers\": \"exact\", \"max_angle_step\": 0.01}, "
+    "\"constants\": {\"out_of_range\": \"saturate\",\n"                                // 8
     "   \"max_zero_fraction\": 0.25, \"max_subnormal_fraction\": 0.75},\n"             // 9
     " \"graph\": {\"inputs\": \"narrow\", \"outputs\": \"keep\"},\n"                   // 10
     " \"casts\": {\"by_author\": \"follow\"},\n"                                       // 11
