@@ -2,9 +2,12 @@
 // wrong and turns the status into the exit code. Everything else is in cmd_*.c (one command each)
 // and in the library (stages in run.c).
 #include "cmd.h"
+#include "file.h"
 #include "json.h"
 
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct command commands[] = {
     {"convert", "MODEL", 1, 1, "traces, plans, rewrites, verifies and saves, in one go",
@@ -84,7 +87,28 @@ static enum status run_command(int argc, char **argv, struct diag *d) {
   return status;
 }
 
+// Interrupted: leaves no temporary file, and ends as the signal asks.
+static void on_interrupt(int number) {
+  file_remove_pending();
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+// A mapped file became shorter while it was read.
+static void on_bus_error(int number) {
+  static const char text[] = "narrowcast: a file was cut short while it was being read\n";
+  (void)number;
+  file_remove_pending();
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+    _exit(STATUS_IO);
+  _exit(STATUS_IO);
+}
+
 int main(int argc, char **argv) {
+  signal(SIGINT, on_interrupt);
+  signal(SIGTERM, on_interrupt);
+  signal(SIGHUP, on_interrupt);
+  signal(SIGBUS, on_bus_error);
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
       strcmp(argv[1], "help") == 0) {
     print_help(argc < 2 ? stderr : stdout);

@@ -1,11 +1,14 @@
 // Files: see file.h. Reading maps, so that weights cost address space and page cache only. Writing
 // goes to a temporary file beside the target, so that the rename at the end is atomic and an
 // interrupted run leaves either the old file or the new one.
+#define _XOPEN_SOURCE 700  // realpath
 #include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/evp.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -57,6 +60,32 @@ void file_unmap(const uint8_t *bytes, size_t size) {
     munmap((void *)(uintptr_t)bytes, size);
 }
 
+// Temporary files in the making, for file_remove_pending: the only state of the process that the
+// library keeps, since a signal handler has no other way to find them.
+enum { MOST_PENDING = 8 };
+static char pending[MOST_PENDING][sizeof((struct file_writer *)0)->temporary];
+
+static void set_pending(const char *path, bool is_pending) {
+  for (int i = 0; i < MOST_PENDING; i++) {
+    const char *wanted = is_pending ? "" : path;
+    if (strcmp(pending[i], wanted) != 0)
+      continue;
+    snprintf(pending[i], sizeof pending[i], "%s", is_pending ? path : "");
+    return;
+  }
+}
+
+void file_remove_pending(void) {
+  for (int i = 0; i < MOST_PENDING; i++)
+    if (pending[i][0])
+      unlink(pending[i]);
+}
+
+static void remove_temporary(const struct file_writer *w) {
+  unlink(w->temporary);
+  set_pending(w->temporary, false);
+}
+
 // A process number comes back after a crash (in containers on every run), so a left-over file of
 // that name must not stop us, and may belong to somebody else.
 static int create_temporary(struct file_writer *w) {
@@ -74,8 +103,27 @@ static int create_temporary(struct file_writer *w) {
   return -1;
 }
 
+// A link is written through: the file that it leads to is replaced, not the link. One that leads to
+// what the process has open (/dev/stdout) leads to no place that could be replaced.
+static enum status follow_link(const char **path, char target[PATH_MAX], struct diag *d) {
+  struct stat s;
+  if (lstat(*path, &s) != 0 || !S_ISLNK(s.st_mode))
+    return STATUS_OK;
+  ssize_t length = readlink(*path, target, PATH_MAX - 1);
+  target[length < 0 ? 0 : length] = '\0';
+  if (strncmp(target, "/proc/", 6) == 0 || strncmp(target, "/dev/", 5) == 0) {
+    diag_at(d, *path, NULL, NULL);
+    return diag_fail(d, STATUS_IO, "cannot be written: it is a link to %s", target);
+  }
+  if (realpath(*path, target))
+    *path = target;
+  return STATUS_OK;
+}
+
 enum status file_begin(struct file_writer *w, const char *path, struct diag *d) {
+  char target[PATH_MAX];
   w->out = NULL;
+  TRY(follow_link(&path, target, d));
   size_t length = strlen(path);
   if (length == 0 || length >= sizeof w->path) {
     diag_at(d, path, NULL, NULL);
@@ -92,11 +140,12 @@ enum status file_begin(struct file_writer *w, const char *path, struct diag *d) 
   int fd = create_temporary(w);
   if (fd < 0)
     return fail_errno(d, path, "cannot be written");
+  set_pending(w->temporary, true);
   w->out = fdopen(fd, "wb");
   if (!w->out) {
     enum status status = fail_errno(d, path, "cannot be written");
     close(fd);
-    unlink(w->temporary);
+    remove_temporary(w);
     return status;
   }
   return STATUS_OK;
@@ -118,10 +167,12 @@ enum status file_commit(struct file_writer *w, struct diag *d) {
   TRY(file_sync(w, d));
   bool closed = fclose(w->out) == 0;
   w->out = NULL;
-  if (closed && rename(w->temporary, w->path) == 0)
+  if (closed && rename(w->temporary, w->path) == 0) {
+    set_pending(w->temporary, false);
     return STATUS_OK;
+  }
   enum status status = fail_errno(d, w->path, "cannot be written");
-  unlink(w->temporary);
+  remove_temporary(w);
   return status;
 }
 
@@ -129,7 +180,7 @@ void file_abandon(struct file_writer *w) {
   if (!w->out)
     return;
   fclose(w->out);
-  unlink(w->temporary);
+  remove_temporary(w);
   w->out = NULL;
 }
 

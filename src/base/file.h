@@ -29,6 +29,9 @@ enum status file_commit(struct file_writer *w, struct diag *d);
 // Gives up: removes the temporary file. Safe after commit, and on a zeroed writer.
 void file_abandon(struct file_writer *w);
 
+// Removes the temporary files of writers that were not committed. Safe in a signal handler.
+void file_remove_pending(void);
+
 // SHA-256 as lower-case hex.
 void sha256_hex(const void *data, size_t size, char hex[65]);
 

@@ -11,9 +11,17 @@ static enum status save_what_was_asked(struct run *r) {
   return STATUS_OK;
 }
 
+static enum status check_outputs(struct run *r, const char *output) {
+  const char *data = arena_printf(&r->arena, "%s.data", output);
+  const char *paths[] = {output, data, r->settings->save_plan, r->settings->save_trace};
+  return run_check_outputs(r, paths, sizeof paths / sizeof paths[0]);
+}
+
 enum status command_convert(struct run *r) {
   TRY(run_load_model(r));
   TRY(run_load_policy(r));
+  const char *output = r->settings->output ? r->settings->output : run_default_output(r);
+  TRY(check_outputs(r, output));
   TRY(run_open_engine(r));
   TRY(run_open_samples(r, &r->policy.hold_out));
   TRY(run_trace(r));
@@ -22,7 +30,6 @@ enum status command_convert(struct run *r) {
   TRY(save_what_was_asked(r));
 
   bool holds = !r->has_verdict || verdict_holds(&r->verdict);
-  const char *output = r->settings->output ? r->settings->output : run_default_output(r);
   if (holds || r->settings->save_anyway)
     TRY(run_save(r, output));
   else

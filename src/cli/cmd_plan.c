@@ -5,13 +5,14 @@
 enum status command_plan(struct run *r) {
   TRY(run_load_model(r));
   TRY(run_load_policy(r));
+  const char *output = r->settings->output
+                           ? r->settings->output
+                           : arena_printf(&r->arena, "%s.plan.json", r->settings->model);
+  TRY(run_check_outputs(r, &output, 1));
   if (r->settings->trace)
     TRY(run_trace(r));
   TRY(run_plan(r));
   warn_of_idle_overrides(r);
-  const char *output = r->settings->output
-                           ? r->settings->output
-                           : arena_printf(&r->arena, "%s.plan.json", r->settings->model);
   TRY(plan_write(&r->plan, &r->graph, output, r->diag));
   if (r->settings->json)
     summary_json(r, output, stdout);

@@ -9,8 +9,9 @@ enum status command_rewrite(struct run *r) {
   }
   TRY(run_load_model(r));
   TRY(run_read_plan(r));
-  TRY(run_rewrite(r));
   const char *output = r->settings->output ? r->settings->output : run_default_output(r);
+  TRY(run_check_outputs(r, &output, 1));
+  TRY(run_rewrite(r));
   TRY(run_save(r, output));
   if (r->settings->json)
     summary_json(r, output, stdout);

@@ -25,6 +25,8 @@ enum status command_trace(struct run *r) {
   const struct settings *s = r->settings;
   TRY(run_load_model(r));
   TRY(run_load_policy(r));
+  const char *output = s->output ? s->output : default_output(r);
+  TRY(run_check_outputs(r, &output, 1));
   if (!s->n_checkpoints || s->data || s->has_random || s->random_samples) {
     TRY(run_open_engine(r));
     TRY(run_open_samples(r, &r->policy.hold_out));
@@ -37,7 +39,6 @@ enum status command_trace(struct run *r) {
   if (s->n_checkpoints)
     TRY(checkpoints_trace(&r->trace, &r->graph, s->checkpoints, s->n_checkpoints,
                           (size_t)r->policy.window, r->diag));
-  const char *output = s->output ? s->output : default_output(r);
   TRY(trace_write(&r->trace, &r->graph, output, r->diag));
   print_result(r, output);
   return STATUS_OK;

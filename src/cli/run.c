@@ -3,11 +3,13 @@
 
 #include "check.h"
 #include "clone.h"
+#include "external.h"
 #include "promote.h"
 #include "tensor.h"
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { RANDOM_SAMPLES = 8 };
 
@@ -59,6 +61,41 @@ enum status run_load_policy(struct run *r) {
   for (size_t i = 0; i < s->n_overrides; i += 2) {
     enum node_class class = strcmp(s->overrides[i], "keep") == 0 ? CLASS_KEEP : CLASS_NARROW;
     TRY(policy_override_class(&r->policy, class, s->overrides[i + 1], &r->arena, r->diag));
+  }
+  return STATUS_OK;
+}
+
+static bool same_file(const char *x, const char *y) {
+  struct stat a, b;
+  if (!x || !y)
+    return false;
+  if (stat(x, &a) != 0 || stat(y, &b) != 0)
+    return strcmp(x, y) == 0;
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static enum status refuse_output(struct run *r, const char *path, const char *why) {
+  diag_at(r->diag, path, NULL, NULL);
+  diag_hint(r->diag, "Give another path.");
+  return diag_fail(r->diag, STATUS_USAGE, "will not be written: it is %s", why);
+}
+
+enum status run_check_outputs(struct run *r, const char *const *paths, int count) {
+  const struct externals *e = r->model.externals;
+  for (int i = 0; i < count; i++) {
+    if (!paths[i])
+      continue;
+    if (same_file(paths[i], r->settings->model))
+      return refuse_output(r, paths[i], "the model that is read");
+    if (same_file(paths[i], r->settings->trace) || same_file(paths[i], r->settings->plan))
+      return refuse_output(r, paths[i], "a file that this run reads");
+    for (size_t k = 0; e && k < e->count; k++)
+      if (same_file(paths[i],
+                    arena_printf(&r->arena, "%s/%s", r->model.directory, e->files[k].location)))
+        return refuse_output(r, paths[i], "external data of the model");
+    for (int k = 0; k < i; k++)
+      if (same_file(paths[i], paths[k]))
+        return refuse_output(r, paths[i], "another output of this run too");
   }
   return STATUS_OK;
 }
@@ -176,7 +213,8 @@ enum status run_verify(struct run *r) {
   TRY(verify_run(&r->verdict, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples,
                  &options, &r->arena, r->diag));
   r->has_verdict = true;
-  return verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->diag);
+  return verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->samples, r->held_out[0],
+                      r->diag);
 }
 
 // Runs calibration samples, evenly chosen, to see which tensors introduce errors.
@@ -270,5 +308,7 @@ const char *run_default_output(struct run *r) {
   if (length > tail && strcmp(path + length - tail, extension) == 0)
     length -= tail;
   return arena_printf(&r->arena, "%.*s.%s.onnx", (int)length, path,
-                      r->settings->format ? r->settings->format : r->plan.policy_name);
+                      r->settings->format   ? r->settings->format
+                      : r->plan.policy_name ? r->plan.policy_name
+                                            : r->policy.name);
 }

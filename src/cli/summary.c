@@ -240,7 +240,7 @@ static void print_loads(const struct verdict *v, const struct engine *engine, FI
   static const char *const levels[] = {"none", "basic", "extended", "all"};
   const char *version = engine ? engine_info(engine)->version : "";
   if (v->loads_everywhere) {
-    fprintf(out, "loads        in ONNX Runtime %s at every optimisation level\n", version);
+    fprintf(out, "loads        and runs in ONNX Runtime %s at every optimisation level\n", version);
     return;
   }
   if (!v->has_kernels) {
@@ -274,7 +274,7 @@ static const char *result_text(const struct run *r) {
   if (!v->holds)
     return "REFUSED: a claim does not hold";
   if (!verdict_holds(v))
-    return "REFUSED: ONNX Runtime does not load the result";
+    return "REFUSED: ONNX Runtime does not load or run the result";
   return v->n_claims ? "every claim holds on these samples"
                      : "nothing promised: no claim of the policy applies to this model's outputs";
 }

@@ -144,8 +144,10 @@ static enum status define_sparse(struct builder *b, int scope, Onnx__SparseTenso
   bool is_default =
       v >= 0 && !b->g->values[v].initializer &&
       (b->g->values[v].origin == ORIGIN_INPUT || b->g->values[v].origin == ORIGIN_FORMAL);
-  if (is_default)
+  if (is_default) {
+    b->g->values[v].sparse_default = true;
     return STATUS_OK;
+  }
   TRY(define_value(b, scope, name, ORIGIN_SPARSE, &v));
   // Readers see a tensor: the engine makes it dense when it loads the model.
   b->g->values[v].type = (struct type){TYPE_TENSOR, sparse->values->data_type};

@@ -30,6 +30,7 @@ struct value {
   int producer;  // node, for ORIGIN_NODE
   int output;    // index among the producer's outputs, or among the scope's inputs
   Onnx__TensorProto *initializer;  // ORIGIN_INITIALIZER, or an input's default
+  bool sparse_default;             // an input's default is a sparse initializer
   struct type type;                // inferred; kind TYPE_UNKNOWN if it could not be
   struct use *uses;                // in every scope that sees the value, in id order
   int n_uses;

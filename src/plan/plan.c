@@ -30,6 +30,7 @@ static const struct {
     [REASON_BOUNDARY] = {"boundary", "its Casts would cost more than it saves"},
     [REASON_NONFINITE] = {"nonfinite", "a value is NaN in the fp32 model already"},
     [REASON_RESOLUTION] = {"resolution", "the step is too coarse for integers or angles"},
+    [REASON_CONTAINER] = {"container", "makes or takes a sequence, optional or map"},
     [REASON_CONVERTED] = {"converted", "the model is a result of narrowcast already"},
     [REASON_PROMOTED] = {"promoted", "was promoted, since a claim did not hold with it narrow"},
     [REASON_QUANTISED] = {"quantised", "is part of a quantised island, which is left alone"},
@@ -313,6 +314,16 @@ static bool touches_fp32(const struct graph *g, const struct node *node) {
   return false;
 }
 
+// What a sequence holds has the type that its other users, and declarations, expect.
+static bool touches_containers(const struct graph *g, const struct node *node) {
+  for (int k = 0; k < node->n_inputs + node->n_outputs; k++) {
+    int v = k < node->n_inputs ? node->inputs[k] : node->outputs[k - node->n_inputs];
+    if (v >= 0 && g->values[v].type.kind != TYPE_TENSOR && g->values[v].type.kind != TYPE_UNKNOWN)
+      return true;
+  }
+  return false;
+}
+
 static bool does_shape_math(const struct planner *pl, const struct node *node) {
   for (int k = 0; k < node->n_outputs; k++)
     if (node->outputs[k] >= 0 && pl->shape_math[node->outputs[k]])
@@ -361,6 +372,8 @@ static enum reason structural_reason(const struct planner *pl, int n) {
     return REASON_SHAPE_MATH;
   if (!node->schema && node->function < 0)
     return REASON_UNKNOWN_OP;
+  if (touches_containers(pl->graph, node))
+    return REASON_CONTAINER;
   enum node_class class = pl->plan->nodes[n].class;
   if (pl->converted)
     return REASON_CONVERTED;
@@ -438,7 +451,8 @@ enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v) 
     return wanted_by_readers(g, p, v, true);
   if (value->origin == ORIGIN_NODE)
     return plan_output_format(g, p, value->producer, value->output);
-  if (value->origin == ORIGIN_INPUT && p->narrow_inputs && !value->initializer)
+  if (value->origin == ORIGIN_INPUT && p->narrow_inputs && !value->initializer &&
+      !value->sparse_default)
     return wanted_by_readers(g, p, v, false);
   return FORMAT_FP32;
 }

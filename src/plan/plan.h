@@ -25,6 +25,7 @@ enum reason {
   REASON_BOUNDARY,      // would cost more Casts than it saves
   REASON_NONFINITE,     // NaN or infinity in the fp32 run
   REASON_RESOLUTION,    // integers or angles that the format's step is too coarse for
+  REASON_CONTAINER,     // makes or takes a sequence, optional or map
   REASON_CONVERTED,     // the model is a result of this program already
   REASON_PROMOTED,      // promoted to meet a claim
   REASON_QUANTISED,     // part of a quantised island

@@ -38,20 +38,26 @@ static void retype_list(const struct rewrite *w, int s, Onnx__ValueInfoProto **l
 }
 
 // value_info that contradicts what the operators say was wrong before: it says the inferred type
-// now.
+// now. What an inner graph declares of a name from outside goes: the outer graph declares it.
 static void correct_stale(const struct rewrite *w, int s, Onnx__GraphProto *graph) {
+  size_t kept = 0;
   for (size_t i = 0; i < graph->n_value_info; i++) {
     Onnx__ValueInfoProto *info = graph->value_info[i];
     int v = info->name ? map_get(&w->graph->names, s, info->name) : -1;
+    if (v < 0 && info->name && graph_lookup(w->graph, s, info->name) >= 0)
+      continue;
+    graph->value_info[kept++] = info;
     if (v >= 0 && w->graph->values[v].type.kind == TYPE_TENSOR)
       retype(info, w->graph->values[v].type.elem_type);
   }
+  graph->n_value_info = kept;
 }
 
 enum status pass_interface(struct rewrite *w, struct diag *d) {
   (void)d;
   for (int v = 0; v < w->graph->n_values; v++) {
-    Onnx__FunctionProto *function = w->graph->scopes[w->graph->values[v].scope].function;
+    int root = w->graph->scopes[w->graph->values[v].scope].root;
+    Onnx__FunctionProto *function = w->graph->scopes[root].function;
     if (function && w->first_added[v] >= 0)
       proto_import(w->arena, &function->opset_import, &function->n_opset_import, "",
                    graph_opset(w->graph, 0, ""));

@@ -8,13 +8,9 @@
 #include "tensor.h"
 #include "verify_twin.h"
 
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 struct verification {
   struct verdict *verdict;
@@ -352,74 +348,5 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
     status = run_twin(&run, engine, samples, options, d);
   arena_free(&scratch);
   v->seconds = now() - start;
-  return status;
-}
-// Loads the model in a child process, since engines have crashed on valid models: what goes wrong
-// there comes back as a message ("" if nothing does).
-static enum status load_in_child(struct engine *engine, const struct packed_model *packed,
-                                 enum optimisation level, char *message, size_t size,
-                                 struct diag *d) {
-  int ends[2];
-  if (pipe(ends) != 0)
-    return diag_fail(d, STATUS_IO, "cannot make a pipe: %s", strerror(errno));
-  pid_t child = fork();
-  if (child < 0) {
-    close(ends[0]);
-    close(ends[1]);
-    return diag_fail(d, STATUS_IO, "cannot start a process: %s", strerror(errno));
-  }
-  if (child == 0) {
-    // A crash must end the child, whatever handlers (a sanitizer's, a test's) the parent has.
-    static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
-      signal(crashes[i], SIG_DFL);
-    struct session_options options = {
-        .optimisation = level,
-        .threads = 1,
-        .initializers = packed->initializers,
-        .n_initializers = packed->n_initializers,
-    };
-    struct session *session;
-    struct diag attempt = {0};
-    enum status status =
-        session_open(&session, engine, packed->bytes, packed->size, &options, &attempt);
-    ssize_t written =
-        status == STATUS_OK ? 0 : write(ends[1], attempt.message, strlen(attempt.message));
-    _exit(status == STATUS_OK && written == 0 ? 0 : 1);
-  }
-  close(ends[1]);
-  size_t length = 0;
-  ssize_t got;
-  while (length + 1 < size && (got = read(ends[0], message + length, size - 1 - length)) > 0)
-    length += (size_t)got;
-  message[length] = '\0';
-  close(ends[0]);
-  int state;
-  while (waitpid(child, &state, 0) < 0 && errno == EINTR)
-    ;
-  if (WIFSIGNALED(state))
-    snprintf(message, size, "the engine crashed (signal %d)", WTERMSIG(state));
-  else if (WEXITSTATUS(state) != 0 && length == 0)
-    snprintf(message, size, "the engine failed without a message");
-  return STATUS_OK;
-}
-
-enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
-                         struct diag *d) {
-  v->has_kernels = true;
-  for (int i = 0; i < emitted->n_values; i++)
-    if (emitted->values[i].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16)
-      v->has_kernels = false;
-  struct arena scratch = {0};
-  struct model copy = clone_model(emitted->model, &scratch);
-  struct packed_model packed;
-  enum status status = clone_pack(&packed, &copy, &scratch, d);
-  v->loads_everywhere = status == STATUS_OK;
-  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL && status == STATUS_OK; level++) {
-    status = load_in_child(engine, &packed, (enum optimisation)level, v->loads[level],
-                           sizeof v->loads[level], d);
-    v->loads_everywhere = v->loads_everywhere && v->loads[level][0] == '\0';
-  }
-  arena_free(&scratch);
   return status;
 }

@@ -41,7 +41,7 @@ struct verdict {
   size_t samples;
   bool held_out;  // false: no sample was left, the calibration samples were used again
   double seconds;
-  // Per optimisation level: "" if the emitted model loads, else the engine's message.
+  // Per optimisation level: "" if the emitted model loads and runs, else the engine's message.
   char loads[4][160];
   bool loads_everywhere;
   bool has_kernels;  // false: it holds bfloat16, for which the engine's CPU kernels are missing
@@ -65,8 +65,9 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
                        const struct plan *p, struct engine *engine, struct samples *samples,
                        const struct verify_options *options, struct arena *a, struct diag *d);
 
-// Loads the emitted model at every optimisation level and notes in v->loads what the engine said.
+// Loads the emitted model at every optimisation level, runs it on sample `step`, and notes in
+// v->loads what the engine said.
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
-                         struct diag *d);
+                         struct samples *samples, size_t step, struct diag *d);
 
 #endif

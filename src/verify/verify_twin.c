@@ -38,8 +38,8 @@ static void rename_infos(struct arena *a, Onnx__ValueInfoProto **list, size_t co
 
 static void rename_scope(struct graph *g, int s, struct arena *a) {
   Onnx__GraphProto *graph = g->scopes[s].graph;
-  if (!graph)
-    return;  // a function's body has its own names
+  if (g->scopes[g->scopes[s].root].kind == SCOPE_FUNCTION)
+    return;  // a function's body, and the graphs in it, have their own names
   rename_infos(a, graph->input, graph->n_input);
   rename_infos(a, graph->output, graph->n_output);
   rename_infos(a, graph->value_info, graph->n_value_info);
@@ -111,6 +111,13 @@ static void drop_initializer(Onnx__GraphProto *graph, const char *name) {
     if (strcmp(graph->initializer[i]->name, name) != 0)
       graph->initializer[kept++] = graph->initializer[i];
   graph->n_initializer = kept;
+  kept = 0;
+  for (size_t i = 0; i < graph->n_sparse_initializer; i++) {
+    const Onnx__TensorProto *values = graph->sparse_initializer[i]->values;
+    if (!values || strcmp(values->name, name) != 0)
+      graph->sparse_initializer[kept++] = graph->sparse_initializer[i];
+  }
+  graph->n_sparse_initializer = kept;
 }
 
 // The emitted half's inputs are the source's, rounded where the emitted model declares them narrow.
@@ -122,7 +129,7 @@ static void join_inputs(struct join *j) {
     char *narrow_name = renamed(j->arena, input->name);
     if (graph_is_constant(j->emitted, scope->inputs[i]))
       continue;
-    if (input->initializer)
+    if (input->initializer || input->sparse_default)
       drop_initializer(j->b.model.proto->graph, narrow_name);
     int twin = graph_lookup(j->source, 0, input->name);
     int from = twin >= 0 ? j->source->values[twin].type.elem_type : 0;
@@ -147,10 +154,10 @@ static bool is_carried(const struct graph *g, int v) {
          elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
 }
 
-// A Compare for each value of the main graph that both halves have as (carried) fp32. They stand
-// last and in reverse order: ONNX Runtime starts what became ready last first, so that each Compare
-// runs as soon as its inputs are there and no tensor is kept waiting (measured: an eighth of the
-// memory).
+// A Compare for each value of the main graph that both halves have as (carried) fp32. They come in
+// reverse order: ONNX Runtime starts what became ready last first, so that each Compare runs as
+// soon as its inputs are there and no tensor is kept waiting (measured: an eighth of the memory).
+// And they stand before everything else: behind it, loading takes quadratic time.
 static void join_compares(struct join *j) {
   struct twin *t = j->twin;
   t->values = arena_array(j->arena, (size_t)j->source->n_values, sizeof *t->values);
@@ -273,10 +280,10 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
   rename_functions(&j.b, a);
   drop_node_names(&j.a.graph, a);
   drop_node_names(&j.b.graph, a);
+  join_compares(&j);
   append_sorted(&j, &j.a.graph);
   join_inputs(&j);
   append_sorted(&j, &j.b.graph);
-  join_compares(&j);
   join_outputs(&j);
   join_models(&j);
   return clone_pack(&t->packed, &j.a.model, a, d);

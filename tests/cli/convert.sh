@@ -173,15 +173,35 @@ test_no_temporary_files_are_left() {
   holds_only folder y.onnx p.json t.json
 }
 
-test_output_may_be_the_input() {
+test_output_may_not_be_what_is_read() {
   cp "$model" y.onnx
-  quietly convert "$model" --data "$data" -o wanted.onnx
-  quietly convert y.onnx --data "$data" -o y.onnx
-  same y.onnx wanted.onnx
-  # And again, where the model is copied as it is.
-  quietly convert y.onnx --data "$data" -o y.onnx
-  same y.onnx wanted.onnx
-  holds_only . err out wanted.onnx y.onnx
+  with_code 2 convert y.onnx --data "$data" -o y.onnx
+  has err y.onnx 'the model that is read'
+  with_code 2 convert y.onnx --data "$data" -o out.onnx --save-plan y.onnx
+  with_code 2 trace y.onnx --data "$data" -o y.onnx
+  with_code 2 plan y.onnx -o ./y.onnx
+  with_code 2 convert y.onnx --data "$data" -o z --save-plan z
+  has err 'another output of this run'
+  same y.onnx "$model"
+  cp "$tiny/external.onnx" "$tiny/external.data" .
+  with_code 2 convert external.onnx --data "$tiny/samples/external" -o external.data
+  has err 'external data of the model'
+  same external.data "$tiny/external.data"
+}
+
+test_output_is_no_link_to_what_is_open() {
+  ln -s /proc/self/fd/1 link.onnx
+  with_code 7 convert "$model" --data "$data" -o link.onnx
+  has err link.onnx /proc/self/fd/1
+  [ -L link.onnx ]
+}
+
+test_an_interrupt_leaves_no_temporary_file() {
+  cp "$model" y.onnx
+  for wait in 0.02 0.05 0.1 0.2; do
+    timeout -s INT $wait narrowcast convert y.onnx --data "$data" -o z.onnx -q >/dev/null 2>&1 || :
+    [ -z "$(find . -name '*.tmp')" ]
+  done
 }
 
 test_output_through_a_link_keeps_the_link() {
@@ -209,14 +229,6 @@ test_external_data_goes_beside_the_output_and_the_source_stays() {
     quietly convert moved/$name.onnx --data "$samples" -o $name.again.onnx
   done
   same y.again.onnx same.again.onnx
-}
-
-test_external_data_survives_writing_over_the_input() {
-  cp "$tiny/external.onnx" "$tiny/external.data" .
-  quietly convert external.onnx --data "$tiny/samples/external" -o external.onnx --keep '*'
-  same external.data "$tiny/external.data"
-  quietly convert external.onnx --data "$tiny/samples/external" -o external.onnx
-  quietly convert external.onnx --data "$tiny/samples/external" -o again.onnx
 }
 
 test_every_tiny_model_is_converted_or_copied() {

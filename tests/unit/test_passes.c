@@ -549,9 +549,52 @@ static void rewrite_made_twice_is_the_same(void **state) {
   assert_false(same_model(f, &first, &f->m));  // the source is as it was
 }
 
+// Engines save models whose inner graphs declare outer values once more.
+static void rewrite_drops_what_a_body_declares_of_outer_values(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2,2]");
+  build_input(&f->b, "go", "bool[]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "h");
+  Onnx__NodeProto *n = build_node(&f->b, "If", "go", "y");
+  build_graph_begin(&f->b, n, "then_branch");
+  build_value_info(&f->b, "h", "float[2,2]");
+  build_node(&f->b, "MatMul", "h w", "t");
+  build_output(&f->b, "t", "float[2,2]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, n, "else_branch");
+  build_node(&f->b, "MatMul", "h h", "e");
+  build_output(&f->b, "e", "float[2,2]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  assert_int_equal(value_format(f, "h"), FORMAT_FP16);
+  for (int s = 1; s < f->emitted.n_scopes; s++)
+    assert_int_equal(f->emitted.scopes[s].graph->n_value_info, 0);
+}
+
+// What a sequence holds keeps its type: its users and its declarations expect it.
+static void rewrite_leaves_sequences_alone(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "SequenceConstruct", "h h", "s");
+  build_int(&f->b, build_node(&f->b, "ConcatFromSequence", "s", "j"), "axis", 0);
+  build_node(&f->b, "Identity", "j", "y");
+  build_output(&f->b, "y", "float[4,2]");
+  planning_all(f);
+  assert_int_equal(node_format(f, "h"), FORMAT_FP16);
+  assert_int_equal(node_format(f, "s"), FORMAT_FP32);
+  assert_string_equal(reason_name(node_reason(f, "s")), "container");
+  assert_int_equal(emitted_type(f, "h__fp32"), FLOAT);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
+      TEST(rewrite_drops_what_a_body_declares_of_outer_values),
+      TEST(rewrite_leaves_sequences_alone),
       TEST(rewrite_makes_one_cast_per_value_and_format),
       TEST(rewrite_casts_between_two_narrow_formats),
       TEST(rewrite_keeps_the_name_of_an_output_for_what_is_given_out),

@@ -332,6 +332,23 @@ static void trace_observes_sparse_and_overridable_initializers(void **state) {
   end(f, &t);
 }
 
+// A call may leave an optional input out: then there is nothing to see of it.
+static void trace_takes_calls_that_leave_inputs_out(void **state) {
+  struct fixture *f = fixture_new();
+  build_opset(&f->b, "local", 1);
+  build_input(&f->b, "x", "float[2]");
+  build_node(&f->b, "local.F", "x", "y");
+  build_output(&f->b, "y", "float[2]");
+  build_function_begin(&f->b, "local", "F", "a low", "r", "");
+  build_node(&f->b, "Clip", "a low", "r");
+  build_function_end(&f->b);
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(2,)", six, 8);
+  struct trace t = traced(f, *state, plain);
+  assert_int_equal(stats_of(f, &t, "y")->runs, 1);
+  end(f, &t);
+}
+
 static void trace_measures_narrow_models_rounded_as_they_store(void **state) {
   struct fixture *f = fixture_new();
   build_input(&f->b, "x", "float16[2]");
@@ -693,6 +710,7 @@ int main(void) {
       cmocka_unit_test(trace_sees_every_iteration_of_a_loop),
       cmocka_unit_test(trace_sees_all_calls_of_a_function),
       cmocka_unit_test(trace_observes_sparse_and_overridable_initializers),
+      cmocka_unit_test(trace_takes_calls_that_leave_inputs_out),
       cmocka_unit_test(trace_measures_narrow_models_rounded_as_they_store),
       cmocka_unit_test(instrument_leaves_the_model_as_it_was),
       cmocka_unit_test(instrument_drops_stale_declarations),

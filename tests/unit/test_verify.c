@@ -250,6 +250,16 @@ static void verify_runs_a_narrow_interface(void **state) {
   assert_true(v.outputs[0].error.max_abs == 0x1p-10f);
 }
 
+// Whether the engine loads the model and runs it, on a sample made up for the source's inputs.
+static enum status loads(struct planning *f, struct verdict *v, struct engine *engine,
+                         struct graph *g) {
+  struct samples *samples;
+  assert_int_equal(samples_random(&samples, &f->g, 1, 1, &f->arena, &f->d), STATUS_OK);
+  enum status status = verify_loads(v, g, engine, samples, 0, &f->d);
+  samples_close(samples);
+  return status;
+}
+
 static void verify_takes_bf16_where_the_engine_has_no_kernels(void **state) {
   struct planning *f = *state;
   struct claim list[] = {{.id = "abs", .metric = METRIC_MAX_ABS, .limit = 1}};
@@ -265,7 +275,7 @@ static void verify_takes_bf16_where_the_engine_has_no_kernels(void **state) {
   verify(f, &v);
   assert_true(v.outputs[0].error.max_abs == 0x1p-7f);
   struct engine *engine = opened_engine(f);
-  assert_int_equal(verify_loads(&v, &f->emitted, engine, &f->d), STATUS_OK);
+  assert_int_equal(loads(f, &v, engine, &f->emitted), STATUS_OK);
   assert_false(v.has_kernels);
   engine_close(engine);
 }
@@ -275,11 +285,65 @@ static void verify_loads_a_sound_model_at_every_level(void **state) {
   everything(f);
   struct engine *engine = opened_engine(f);
   struct verdict v = {0};
-  assert_int_equal(verify_loads(&v, &f->emitted, engine, &f->d), STATUS_OK);
+  assert_int_equal(loads(f, &v, engine, &f->emitted), STATUS_OK);
   for (int level = 0; level < 4; level++)
     assert_string_equal(v.loads[level], "");
   assert_true(v.loads_everywhere && v.has_kernels);
   engine_close(engine);
+}
+
+// The engine loads a float16 Scatter with a reduction but cannot run it.
+static void verify_says_that_a_model_loads_but_does_not_run(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 16;
+  build_input(&f->b, "x", "float16[4]");
+  build_input(&f->b, "u", "float16[1]");
+  build_int64s(&f->b, "i", "int64[1,1]", (int64_t[]){2});
+  build_string(&f->b, build_node(&f->b, "ScatterND", "x i u", "y"), "reduction", "add");
+  build_output(&f->b, "y", "float16[4]");
+  planning_index(f);
+  struct engine *engine = opened_engine(f);
+  struct verdict v = {0};
+  assert_int_equal(loads(f, &v, engine, &f->g), STATUS_OK);
+  if (v.loads_everywhere)
+    print_message("ONNX Runtime %s runs it now\n", engine_info(engine)->version);
+  else
+    assert_non_null(strstr(v.loads[OPTIMISE_NONE], "ScatterND"));
+  engine_close(engine);
+}
+
+// A function's If captures a value of the function: names in it stay when the two models are
+// joined.
+static void verify_takes_a_function_whose_branch_captures(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {{.id = "abs", .metric = METRIC_MAX_ABS, .limit = 1}};
+  claims(f, list, 1);
+  build_opset(&f->b, "local", 1);
+  build_input(&f->b, "x", "float[1,2]");
+  build_input(&f->b, "go", "bool[]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "local.F", "h go", "y");
+  build_output(&f->b, "y", "float[1,2]");
+  build_function_begin(&f->b, "local", "F", "a c", "r", "");
+  build_node(&f->b, "Relu", "a", "inside");
+  Onnx__NodeProto *n = build_node(&f->b, "If", "c", "r");
+  build_graph_begin(&f->b, n, "then_branch");
+  build_node(&f->b, "Neg", "inside", "t");
+  build_output(&f->b, "t", "float[1,2]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, n, "else_branch");
+  build_node(&f->b, "Abs", "inside", "e");
+  build_output(&f->b, "e", "float[1,2]");
+  build_graph_end(&f->b);
+  build_function_end(&f->b);
+  planning_all(f);
+  assert_int_equal(node_format(f, "h"), FORMAT_FP16);
+  write_floats(f, "x.npy", "1, 2", (float[]){1, 2}, 2);
+  write_array(f, "go.npy", "|b1", "", "\1", 1);
+  struct verdict v;
+  verify(f, &v);
+  assert_true(v.holds);
 }
 
 // The smallest model behind entry 1 of plan_engine.c. The loading is in a child process, so that a
@@ -294,7 +358,7 @@ static void engine_still_crashes_on_a_narrow_transpose_before_a_product(void **s
   planning_index(f);
   struct engine *engine = opened_engine(f);
   struct verdict v = {0};
-  assert_int_equal(verify_loads(&v, &f->g, engine, &f->d), STATUS_OK);
+  assert_int_equal(loads(f, &v, engine, &f->g), STATUS_OK);
   assert_string_equal(v.loads[OPTIMISE_NONE], "");
   if (v.loads_everywhere)
     print_message("ONNX Runtime %s loads it: entry 1 of src/plan/plan_engine.c can go\n",
@@ -315,6 +379,8 @@ int main(void) {
       TEST(verify_runs_a_narrow_interface),
       TEST(verify_takes_bf16_where_the_engine_has_no_kernels),
       TEST(verify_loads_a_sound_model_at_every_level),
+      TEST(verify_says_that_a_model_loads_but_does_not_run),
+      TEST(verify_takes_a_function_whose_branch_captures),
       TEST(engine_still_crashes_on_a_narrow_transpose_before_a_product),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
