@@ -21,7 +21,7 @@ const struct command commands[] = {
      "Held-out samples (see the policy) are left for verify. Updates of a training's weights are\n"
      "measured with --checkpoints FILE FILE ..., which stands behind MODEL (samples are then run\n"
      "only if --data or --random says so), or with --feedback, where MODEL is a training step.",
-     "pdrncbsoOjq", command_trace},
+     "pdrncbsoOjJq", command_trace},
     {"plan", "MODEL", 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
      "are known, and every other tensor counts as not seen and stays fp32.",

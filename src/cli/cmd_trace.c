@@ -1,9 +1,27 @@
 // trace: statistics of the calibration samples, and of a training's weights, to a file.
 #include "checkpoints.h"
 #include "cmd.h"
+#include "json.h"
 
 static const char *default_output(struct run *r) {
   return arena_printf(&r->arena, "%s.trace.json", r->settings->model);
+}
+
+static void print_json(const struct run *r, const char *output, int seen, size_t weights) {
+  const struct trace *t = &r->trace;
+  struct json_writer w = {.out = stdout, .inline_depth = 1};
+  json_object(&w, NULL);
+  json_string(&w, "model", r->settings->model);
+  json_string(&w, "output", output);
+  json_integer(&w, "samples", (int64_t)t->steps);
+  json_bool(&w, "synthetic", t->synthetic);
+  json_integer(&w, "values_seen", seen);
+  json_integer(&w, "update_sites", (int64_t)t->n_sites);
+  json_integer(&w, "weights", (int64_t)weights);
+  json_integer(&w, "weight_steps", (int64_t)t->weight_steps);
+  json_string(&w, "first_nonfinite",
+              t->nonfinite_value >= 0 ? graph_value_label(&r->graph, t->nonfinite_value) : "");
+  json_end_object(&w);
 }
 
 static void print_result(const struct run *r, const char *output) {
@@ -14,8 +32,13 @@ static void print_result(const struct run *r, const char *output) {
     seen += t->stats[v].runs > 0;
   for (size_t i = 0; i < t->n_sites; i++)
     weights += t->sites[i].kind == UPDATE_WEIGHT;
+  if (r->settings->json) {
+    print_json(r, output, seen, weights);
+    return;
+  }
   if (t->steps)
-    printf("traced %zu samples: %d values seen; ", t->steps, seen);
+    printf("traced %zu %ssample%s: %d values seen; ", t->steps, t->synthetic ? "made-up " : "",
+           t->steps == 1 ? "" : "s", seen);
   if (weights)
     printf("%zu steps of %zu weights; ", t->weight_steps, weights);
   printf("wrote %s\n", output);

@@ -3,6 +3,7 @@
 #include "file.h"
 #include "json.h"
 #include "plan.h"
+#include "plan_limits.h"
 
 #include <math.h>
 
@@ -204,6 +205,7 @@ enum status plan_write(const struct plan *p, const struct graph *g, const char *
   json_string(&w, "value", p->headroom_value >= 0 ? graph_value_label(g, p->headroom_value) : "");
   json_end_object(&w);
   write_costs(&w, p);
+  plan_limits_write(&w, p, g);
   write_promotions(&w, p, g);
   write_weights(&w, p, g);
   write_nodes(&w, p, g);

@@ -60,7 +60,9 @@ test_json_of_every_command_parses() {
   cp out verify.json
   quietly formats --json
   cp out formats.json
-  for file in convert inspect plan rewrite verify t p q; do
+  quietly trace "$model" --data "$data" -o t2.json --json
+  cp out trace.json
+  for file in convert inspect plan rewrite verify formats trace t p q; do
     is_json $file.json
   done
   # A policy is an object; the parser must get to the point where that matters.

@@ -129,6 +129,26 @@ static void plan_read_gives_the_formats_that_rewrite_needs(void **state) {
   assert_string_equal(f->p.claims[1].outputs[0], "y");
 }
 
+// Whoever signs a plan off reads in it what its claims do not cover.
+static void plan_file_lists_how_the_result_can_fail(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[1,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[1,2]");
+  planning_index(f);
+  planning_see(f, "y", (float[]){1, 2047}, 2);
+  planning_decide(f);
+  size_t size;
+  char *text = planning_read_file(f, written(f, "plan.json"), &size);
+  assert_non_null(strstr(text, "y leaves fp16 when it grows 32 times."));
+  assert_non_null(strstr(text, "\"id\": \"accumulation\""));
+  assert_null(strstr(text, "never seen"));
+  f->no_trace = true;
+  planning_decide(f);
+  assert_non_null(strstr(planning_read_file(f, written(f, "plan.json"), &size), "\"limits\": []"));
+}
+
 // ---- refusals ----
 
 // A small plan: nodes #0(Conv) fp16, #1(Relu) fp16 and #2(Exp) fp32.
@@ -358,6 +378,7 @@ int main(void) {
       TEST(plan_read_refuses_a_format_that_the_operator_does_not_take),
       TEST(plan_read_refuses_formats_that_cannot_be_written),
       TEST(plan_read_refuses_a_format_that_is_none),
+      TEST(plan_file_lists_how_the_result_can_fail),
       TEST(plan_read_takes_formats_of_values_from_nodes),
       TEST(plan_read_refuses_a_node_of_another_name),
       TEST(plan_read_refuses_a_value_that_does_not_exist),
