@@ -344,7 +344,7 @@ static bool set_option(struct options *o, const char *name, const char *value) {
 int main(int argc, char **argv) {
   struct options o = {.level = OPTIMISE_BASIC,
                       .threads = 1,
-                      .sample = 16384,  // as the shipped policies have it
+                      .sample = 4096,  // as the shipped policies have it
                       .updates = 256,   // likewise
                       .pairs = 15,
                       .samples = 256,
