@@ -9,10 +9,12 @@
 
 #include <assert.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { OLDEST_API = 17 };
 
@@ -213,11 +215,36 @@ static enum status prepare(struct engine *e, struct diag *d) {
   return STATUS_OK;
 }
 
+// Debian 13's library registers every operator twice while it starts, and complains about each on
+// standard error, where no log setting reaches: 567 lines before the first word of ours. What it
+// says while it starts goes nowhere; errors come back as such. Returns the true standard error, or
+// -1.
+static int mute(void) {
+  fflush(stderr);
+  int saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+  int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (saved >= 0 && nowhere >= 0)
+    dup2(nowhere, STDERR_FILENO);
+  if (nowhere >= 0)
+    close(nowhere);
+  return saved;
+}
+
+static void unmute(int saved) {
+  if (saved < 0)
+    return;
+  fflush(stderr);
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+}
+
 enum status engine_open(struct engine **engine, const char *path, struct diag *d) {
   struct engine *e = allocate(1, sizeof *e);
+  int saved = mute();
   enum status status = load(e, path, d);
   if (status == STATUS_OK)
     status = prepare(e, d);
+  unmute(saved);
   if (status != STATUS_OK) {
     engine_close(e);
     e = NULL;
