@@ -25,6 +25,7 @@ struct engine {
   OrtMemoryInfo *memory;    // of the caller's arrays
   OrtAllocator *allocator;  // the library's own; not ours to release
   struct engine_info info;
+  bool started;  // made a first session
 };
 
 struct session {
@@ -89,6 +90,31 @@ static enum status fail(const struct engine *e, OrtStatus *status, struct diag *
 static void ORT_API_CALL drop_log(void *context, OrtLoggingLevel severity, const char *category,
                                   const char *id, const char *place, const char *message) {
   (void)context, (void)severity, (void)category, (void)id, (void)place, (void)message;
+}
+
+// ---- Silence ----
+
+// Debian 13's library registers every operator twice while it starts, and complains about each on
+// standard error, where no log setting reaches: 567 lines before the first word of ours. What it
+// says while it starts goes nowhere; errors come back as such. Returns the true standard error, or
+// -1.
+static int mute(void) {
+  fflush(stderr);
+  int saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+  int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (saved >= 0 && nowhere >= 0)
+    dup2(nowhere, STDERR_FILENO);
+  if (nowhere >= 0)
+    close(nowhere);
+  return saved;
+}
+
+static void unmute(int saved) {
+  if (saved < 0)
+    return;
+  fflush(stderr);
+  dup2(saved, STDERR_FILENO);
+  close(saved);
 }
 
 // ---- Loading the library ----
@@ -215,36 +241,11 @@ static enum status prepare(struct engine *e, struct diag *d) {
   return STATUS_OK;
 }
 
-// Debian 13's library registers every operator twice while it starts, and complains about each on
-// standard error, where no log setting reaches: 567 lines before the first word of ours. What it
-// says while it starts goes nowhere; errors come back as such. Returns the true standard error, or
-// -1.
-static int mute(void) {
-  fflush(stderr);
-  int saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-  int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (saved >= 0 && nowhere >= 0)
-    dup2(nowhere, STDERR_FILENO);
-  if (nowhere >= 0)
-    close(nowhere);
-  return saved;
-}
-
-static void unmute(int saved) {
-  if (saved < 0)
-    return;
-  fflush(stderr);
-  dup2(saved, STDERR_FILENO);
-  close(saved);
-}
-
 enum status engine_open(struct engine **engine, const char *path, struct diag *d) {
   struct engine *e = allocate(1, sizeof *e);
-  int saved = mute();
   enum status status = load(e, path, d);
   if (status == STATUS_OK)
     status = prepare(e, d);
-  unmute(saved);
   if (status != STATUS_OK) {
     engine_close(e);
     e = NULL;
@@ -376,7 +377,10 @@ enum status session_open(struct session **session, struct engine *engine, const 
   ORT_TRY(engine, engine->api->CreateSessionOptions(&ort_options));
   struct session *s = allocate(1, sizeof *s);
   s->engine = engine;
+  int saved = engine->started ? -1 : mute();
   enum status status = open_bytes(s, ort_options, bytes, size, options, d);
+  unmute(saved);
+  engine->started = true;
   engine->api->ReleaseSessionOptions(ort_options);
   if (status != STATUS_OK) {
     session_close(s);
@@ -384,26 +388,6 @@ enum status session_open(struct session **session, struct engine *engine, const 
   }
   *session = s;
   return STATUS_OK;
-}
-
-enum status session_check_file(struct engine *engine, const char *path,
-                               enum optimisation optimisation, struct diag *d) {
-  OrtSessionOptions *options = NULL;
-  ORT_TRY(engine, engine->api->CreateSessionOptions(&options));
-  struct session_options wanted = {.optimisation = optimisation, .threads = 1};
-  enum status status = configure(engine, options, &wanted, d);
-  if (status == STATUS_OK) {
-    OrtSession *session = NULL;
-    OrtStatus *failed = engine->api->CreateSession(engine->env, path, options, &session);
-    if (failed)
-      status = fail(engine, failed, d);
-    else
-      engine->api->ReleaseSession(session);
-  }
-  engine->api->ReleaseSessionOptions(options);
-  if (status != STATUS_OK)
-    diag_at(d, path, NULL, NULL);
-  return status;
 }
 
 static void release_outputs(struct session *s) {

@@ -85,9 +85,6 @@ struct session_options {
 enum status session_open(struct session **session, struct engine *engine, const uint8_t *bytes,
                          size_t size, const struct session_options *options, struct diag *d);
 
-// As session_open for a file, only to see whether it loads (no custom operators).
-enum status session_check_file(struct engine *engine, const char *path,
-                               enum optimisation optimisation, struct diag *d);
 void session_close(struct session *session);
 
 // Runs once. inputs: by name, every required input of the model. outputs: names wanted (may be 0;

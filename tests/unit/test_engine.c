@@ -722,14 +722,6 @@ static void failing_nodes_are_named(void **state) {
   run_x(r, five, 5, &z, 1);  // it goes on
 }
 
-static void check_file_names_the_file(void **state) {
-  struct run *r = *state;
-  assert_int_equal(
-      session_check_file(r->engine, SOURCE_DIR "/no/such/model.onnx", OPTIMISE_ALL, &r->diag),
-      STATUS_ENGINE);
-  assert_non_null(strstr(r->diag.file, "model.onnx"));
-}
-
 static void missing_library_is_an_error_with_a_hint(void **state) {
   (void)state;
   struct engine *engine;
@@ -792,7 +784,6 @@ int main(void) {
       TEST(labels_are_not_fed),
       TEST(broken_models_give_the_engines_message),
       TEST(failing_nodes_are_named),
-      TEST(check_file_names_the_file),
       cmocka_unit_test(missing_library_is_an_error_with_a_hint),
       TEST(two_engines_can_be_open),
   };
