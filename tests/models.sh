@@ -316,7 +316,11 @@ report_models() {
     requirement "$policy:ends" "$policy: every model ends with exit code 0 or 1"
     requirement "$policy:explained" \
       "$policy: every model is converted, copied with a reason, or refused by output and tensor"
-    requirement "$policy:loads" "$policy: every result loads in ONNX Runtime at every level"
+    if [ "$policy" = bf16 ]; then
+      echo "bf16: loading is not checked: the engine has no bf16 kernels for the CPU"
+    else
+      requirement "$policy:loads" "$policy: every result loads and runs in ONNX Runtime at every level"
+    fi
     requirement "$policy:same" "$policy: two runs, on one thread and two, give the same bytes"
     requirement "$policy:again" "$policy: converting the result again changes nothing"
   done

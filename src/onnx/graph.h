@@ -117,6 +117,9 @@ const char *graph_node_label(const struct graph *g, int node);
 // The attribute of that name, or NULL.
 Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
 
+// True for a value (not -1) that is an fp32 tensor.
+bool graph_is_fp32(const struct graph *g, int value);
+
 // True if the value is an initializer that callers are not meant to override, or comes from a
 // Constant node. An initializer that is a graph input as well can be overridden, except in models
 // that list all of theirs (as every one below IR 4 does).

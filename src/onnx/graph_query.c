@@ -109,6 +109,11 @@ static bool listed_initializer(const struct graph *g, const struct value *v) {
   return v->origin == ORIGIN_INPUT && v->initializer && g->all_listed;
 }
 
+bool graph_is_fp32(const struct graph *g, int value) {
+  return value >= 0 && g->values[value].type.kind == TYPE_TENSOR &&
+         g->values[value].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+}
+
 bool graph_is_constant(const struct graph *g, int value) {
   const struct value *v = &g->values[value];
   if (v->origin == ORIGIN_INITIALIZER || listed_initializer(g, v))

@@ -47,11 +47,6 @@ const char *reason_text(enum reason r) {
   return reasons[r].text;
 }
 
-static bool is_fp32(const struct graph *g, int v) {
-  return v >= 0 && g->values[v].type.kind == TYPE_TENSOR &&
-         g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-}
-
 // Whether the place of formal f may change its type at all: a variadic whose repetitions may differ
 // has no one type to change.
 static bool changeable(const struct formal *f) {
@@ -60,7 +55,7 @@ static bool changeable(const struct formal *f) {
 
 static enum format_id wanted_format(const struct graph *g, const struct plan *p, int n, int v,
                                     const struct formal *f) {
-  if (!is_fp32(g, v))
+  if (!graph_is_fp32(g, v))
     return FORMAT_COUNT;
   const struct node_plan *node = &p->nodes[n];
   if (node->format == FORMAT_FP32 || !changeable(f) || (node->wide_vars >> f->var & 1) ||
@@ -206,7 +201,7 @@ static enum status test_side(struct planner *pl, int n, int r, int var, bool out
     int v = outputs ? node->outputs[k] : node->inputs[k];
     const struct formal *f =
         outputs ? schema_output(node->schema, k) : schema_input(node->schema, k);
-    if (!is_fp32(pl->graph, v) || !f || f->var != var)
+    if (!graph_is_fp32(pl->graph, v) || !f || f->var != var)
       continue;
     const struct fit *fit;
     TRY(fits_test(&pl->fits, v, r, &fit, d));
@@ -223,12 +218,12 @@ int plan_main_variable(const struct graph *g, int n) {
   if (!node->schema)
     return -1;
   for (int k = 0; k < node->n_outputs; k++)
-    if (is_fp32(g, node->outputs[k])) {
+    if (graph_is_fp32(g, node->outputs[k])) {
       const struct formal *f = schema_output(node->schema, k);
       return changeable(f) ? f->var : -1;
     }
   for (int k = 0; k < node->n_inputs; k++)
-    if (is_fp32(g, node->inputs[k])) {
+    if (graph_is_fp32(g, node->inputs[k])) {
       const struct formal *f = schema_input(node->schema, k);
       return changeable(f) ? f->var : -1;
     }
@@ -284,7 +279,7 @@ static enum status find_wide_variables(struct planner *pl, int n, struct diag *d
   int main_var = plan_main_variable(pl->graph, n);
   for (int k = 0; k < node->n_inputs; k++) {
     const struct formal *f = holds_positions(node, k) ? schema_input(node->schema, k) : NULL;
-    if (f && f->var != main_var && is_fp32(pl->graph, node->inputs[k]))
+    if (f && f->var != main_var && graph_is_fp32(pl->graph, node->inputs[k]))
       out->wide_vars |= 1ull << f->var;
   }
   for (int var = 0; var < node->schema->n_vars && var < 64; var++) {
@@ -306,10 +301,10 @@ static enum status find_wide_variables(struct planner *pl, int n, struct diag *d
 
 static bool touches_fp32(const struct graph *g, const struct node *node) {
   for (int k = 0; k < node->n_inputs; k++)
-    if (is_fp32(g, node->inputs[k]))
+    if (graph_is_fp32(g, node->inputs[k]))
       return true;
   for (int k = 0; k < node->n_outputs; k++)
-    if (is_fp32(g, node->outputs[k]))
+    if (graph_is_fp32(g, node->outputs[k]))
       return true;
   return false;
 }
@@ -337,7 +332,7 @@ static bool in_quantised_island(const struct graph *g, const struct node *node) 
   for (int k = 0; k < node->n_inputs; k++) {
     int v = node->inputs[k];
     int producer = v >= 0 ? g->values[v].producer : -1;
-    if (producer >= 0 && g->values[v].origin == ORIGIN_NODE && is_fp32(g, v) &&
+    if (producer >= 0 && g->values[v].origin == ORIGIN_NODE && graph_is_fp32(g, v) &&
         strcmp(g->nodes[producer].proto->op_type, "DequantizeLinear") == 0)
       return true;
   }
@@ -460,7 +455,7 @@ enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v) 
 static enum status plan_value(struct planner *pl, int v, struct diag *d) {
   struct plan *p = pl->plan;
   struct value_plan *out = &p->values[v];
-  *out = (struct value_plan){.format = FORMAT_FP32, .considered = is_fp32(pl->graph, v)};
+  *out = (struct value_plan){.format = FORMAT_FP32, .considered = graph_is_fp32(pl->graph, v)};
   if (!out->considered)
     return STATUS_OK;
   const struct fit *fit;

@@ -16,17 +16,12 @@ struct assignment {
   int *spread;  // by value: rung + 1 of the last spread over it
 };
 
-static bool fp32_value(const struct graph *g, int v) {
-  return v >= 0 && g->values[v].type.kind == TYPE_TENSOR &&
-         g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-}
-
 // ---- what each node wants ----
 
 // Nodes of class follow that touch value v and may run in rung r want it, and are queued. Once per
 // value and rung: each of many readers would else look at all the others.
 static void spread_over_value(struct assignment *s, int v, int r, size_t *tail) {
-  if (!fp32_value(s->graph, v) || graph_is_constant(s->graph, v) || s->spread[v] == r + 1)
+  if (!graph_is_fp32(s->graph, v) || graph_is_constant(s->graph, v) || s->spread[v] == r + 1)
     return;
   s->spread[v] = r + 1;
   const struct value *value = &s->graph->values[v];

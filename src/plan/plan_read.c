@@ -420,9 +420,7 @@ static enum status read_value(struct plan_reader *r, const cJSON *item) {
 static enum status read_values(struct plan_reader *r, const cJSON *root) {
   struct plan *p = r->plan;
   for (int v = 0; v < p->n_values; v++) {
-    const struct type *type = &r->graph->values[v].type;
-    bool fp32 =
-        type->kind == TYPE_TENSOR && type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    bool fp32 = graph_is_fp32(r->graph, v);
     p->values[v] = (struct value_plan){.format = FORMAT_FP32, .considered = fp32};
     if (fp32)
       p->values[v].format = plan_stored_format(r->graph, p, v);

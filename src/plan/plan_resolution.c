@@ -42,11 +42,6 @@ static bool holds_integers(struct finder *f, int v) {
   return constant ? integer_constant(f, v, constant) : f->out->integer[v];
 }
 
-static bool is_fp32(const struct graph *g, int v) {
-  return v >= 0 && g->values[v].type.kind == TYPE_TENSOR &&
-         g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-}
-
 static bool is_one_of(const struct node *node, const char *const *ops) {
   for (; *ops; ops++)
     if (node_is(node->proto, *ops))
@@ -68,7 +63,7 @@ static bool all_integers(struct finder *f, const struct node *node, int most) {
   bool computed = false;
   for (int k = 0; k < node->n_inputs && k < most; k++) {
     int v = node->inputs[k];
-    if (!is_fp32(f->graph, v))
+    if (!graph_is_fp32(f->graph, v))
       continue;
     if (!holds_integers(f, v))
       return false;
@@ -108,7 +103,7 @@ void resolution_find(struct resolution *r, struct graph *g, const struct policy 
       if (!gives_integers(&f, node))
         continue;
       for (int k = 0; k < node->n_outputs; k++)
-        if (is_fp32(g, node->outputs[k]))
+        if (graph_is_fp32(g, node->outputs[k]))
           r->integer[node->outputs[k]] = true;
     }
 }

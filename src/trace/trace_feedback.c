@@ -6,15 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_fp32(const struct graph *g, int v) {
-  return g->values[v].type.kind == TYPE_TENSOR &&
-         g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-}
-
 // Made-up and real samples alike hold an array for each input that has no default.
 static enum status check_pair(const struct graph *g, const struct feedback *pair, struct diag *d) {
   const struct value *input = &g->values[pair->input], *output = &g->values[pair->output];
-  if (is_fp32(g, pair->input) && is_fp32(g, pair->output))
+  if (graph_is_fp32(g, pair->input) && graph_is_fp32(g, pair->output))
     return STATUS_OK;
   diag_at(d, g->model->path, NULL, input->name);
   return diag_fail(d, STATUS_DATA, "feedback %s=%s needs two float tensors", input->name,
