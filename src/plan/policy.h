@@ -6,6 +6,7 @@
 #include "arena.h"
 #include "diag.h"
 #include "format.h"
+#include "plan_windows.h"
 #include "target.h"
 
 #include <stdbool.h>
@@ -72,6 +73,7 @@ struct policy {
   double margin;
   double max_zero_fraction, max_subnormal_fraction;
   bool ftz;
+  struct scale_rule scales;  // its margin is the range test's
   // update sites; see updates.h
   int update_sample;         // pairs, or terms of sums, of a site per run; 0: none are watched
   double max_lost_fraction;  // this share of a window's updates, or more, below a step; 0: no rule

@@ -137,6 +137,7 @@ static enum status read_target(struct reader *r, const cJSON *value, const struc
 static const char *const io_names[] = {"keep", "narrow", NULL};
 static const char *const accumulator_names[] = {"wide", "narrow", NULL};
 static const char *const cast_names[] = {"follow", "keep", NULL};
+static const char *const scale_names[] = {"never", "when_needed", NULL};
 static const char *const integer_names[] = {"rounded", "exact", NULL};
 
 static const struct field match_fields[] = {
@@ -249,6 +250,13 @@ static const struct field range_fields[] = {
     REMARK("why"),
     END,
 };
+static const struct field scale_fields[] = {
+    CHOICE(struct policy, fields_read_switch, "use", scales.use, scale_names),
+    NUMBER(struct policy, "hysteresis", scales.hysteresis, 1, 65536),
+    NUMBER(struct policy, "max_spread", scales.max_spread, 1, 1e30),
+    REMARK("why"),
+    END,
+};
 static const struct field resolution_fields[] = {
     CHOICE(struct policy, fields_read_switch, "integers", keep_integers, integer_names),
     NUMBER(struct policy, "max_angle_step", max_angle_step, 0, 10),
@@ -295,6 +303,7 @@ static const struct field policy_fields[] = {
     SPECIAL("ladder", read_ladder),
     SECTION("calibration", calibration_fields),
     SECTION("range", range_fields),
+    {"scales", fields_read_section, 0, true, 0, 0, NULL, scale_fields},
     {"updates", fields_read_section, 0, true, 0, 0, NULL, update_fields},
     SECTION("resolution", resolution_fields),
     SECTION("constants", constants_fields),
@@ -317,6 +326,7 @@ enum status policy_parse(struct policy *p, const char *text, const char *path, s
   cJSON_Delete(root);
   if (status != STATUS_OK)
     return status;
+  p->scales.margin = p->margin;
   p->overrides = arena_array(a, 1, sizeof *p->overrides);
   sha256_hex(text, strlen(text), p->sha256);
   return STATUS_OK;
