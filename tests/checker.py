@@ -8,20 +8,35 @@ Reads lines 'source<TAB>result' from standard input and writes one line for each
   invalid  it passes the source and not the result
   unknown  it passes neither: this version of it does not know the model, or the source is at fault
 
-Both checks count, the plain one and the full one with shape inference. Debian 12's onnx is 1.12,
-which knows opsets up to 17 and IR versions up to 8.
+All three checks count: the plain one, the full one with strict shape inference, and strict inference
+that follows the values of shapes as well. Debian 12's onnx is 1.12, which knows opsets up to 17 and
+IR versions up to 8.
 """
 
 import sys
 
 import onnx
 import onnx.checker
+import onnx.shape_inference
 
 
-def fault(path, full):
+def check(path):
+    onnx.checker.check_model(path)
+
+
+def full_check(path):
+    onnx.checker.check_model(path, full_check=True)
+
+
+def infer(path):
+    model = onnx.load(path, load_external_data=False)
+    onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+
+
+def fault(path, test):
     """None, or the first line of what the checker says."""
     try:
-        onnx.checker.check_model(path, full_check=full)
+        test(path)
     except Exception as error:  # the checker raises several kinds, all of them mean "no"
         lines = str(error).strip().splitlines()
         return lines[0] if lines else type(error).__name__
@@ -29,14 +44,18 @@ def fault(path, full):
 
 
 def judge(source, result):
-    after = fault(result, False)
+    after = fault(result, check)
     if after:
-        before = fault(source, False)
+        before = fault(source, check)
         return ("unknown", before) if before else ("invalid", after)
-    after = fault(result, True)
-    if after and not fault(source, True):
-        return "invalid", "full check: " + after
-    return "valid", "plain check" if after else "full check"
+    passed = "plain check"
+    for test, name in ((full_check, "full check"), (infer, "inference with values")):
+        after = fault(result, test)
+        if after and not fault(source, test):
+            return "invalid", name + ": " + after
+        if not after:
+            passed = name
+    return "valid", passed
 
 
 for line in sys.stdin:

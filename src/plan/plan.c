@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CAST_SINCE_INT_ATTRIBUTE = 6 };
+
 // identifier in the plan file, sentence for people
 static const struct {
   const char *name, *text;
@@ -241,12 +243,14 @@ static bool attribute_writable(const struct node *node) {
   return true;
 }
 
-// Boundaries need a Cast that knows the type: Cast took bfloat16 in opset 13.
+// Boundaries need a Cast that knows the type: Cast took bfloat16 in opset 13. Before opset 6 it
+// spelled the type as a string, from which no engine infers a type.
 bool plan_cast_available(const struct graph *g, int n, enum format_id f) {
   int opset = graph_opset(g, g->nodes[n].scope, "");
   opset = opset > 0 ? opset : graph_opset(g, 0, "");
   const struct schema *cast = schema_find(g->schemas, "", "Cast", opset);
-  return cast && schema_allows(cast, cast->outputs[0].var, formats[f].onnx_type);
+  return cast && cast->since >= CAST_SINCE_INT_ATTRIBUTE &&
+         schema_allows(cast, cast->outputs[0].var, formats[f].onnx_type);
 }
 
 static enum status may_run(struct planner *pl, int n, int r, enum reason *why, int *culprit,
@@ -385,7 +389,8 @@ static int opset_allowing(const struct graph *g, int n, enum format_id f) {
   int elem_type = formats[f].onnx_type;
   const struct schema *op =
       schema_first_allowing(g->schemas, here->domain, here->op, here->since, elem_type);
-  const struct schema *cast = schema_first_allowing(g->schemas, "", "Cast", 1, elem_type);
+  const struct schema *cast =
+      schema_first_allowing(g->schemas, "", "Cast", CAST_SINCE_INT_ATTRIBUTE, elem_type);
   if (!op || !cast)
     return 0;
   bool in_ai_onnx = here->domain[0] == '\0';

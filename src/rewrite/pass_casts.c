@@ -7,20 +7,10 @@
 
 #include <string.h>
 
-enum { CAST_SINCE_INT_ATTRIBUTE = 6 };  // Cast-1 spells the type as a string
-
 static void add_cast(struct rewrite *w, int v, const char *from, const char *to,
                      enum format_id format) {
   Onnx__NodeProto *cast = rewrite_new_node(w, "Cast", from, to);
-  Onnx__AttributeProto *attribute = proto_add_int(w->arena, cast, "to", formats[format].onnx_type);
-  int opset = graph_opset(w->graph, w->graph->values[v].scope, "");
-  if (opset > 0 && opset < CAST_SINCE_INT_ATTRIBUTE) {
-    const char *name = format == FORMAT_FP16 ? "FLOAT16" : "FLOAT";
-    attribute->has_i = 0;
-    attribute->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
-    attribute->has_s = 1;
-    attribute->s = (ProtobufCBinaryData){strlen(name), (uint8_t *)arena_strdup(w->arena, name)};
-  }
+  proto_add_int(w->arena, cast, "to", formats[format].onnx_type);
   rewrite_note(
       w, cast,
       arena_printf(w->arena, "added: %s in %s", w->graph->values[v].name, formats[format].name));

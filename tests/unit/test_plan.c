@@ -138,6 +138,22 @@ static void plan_needs_a_cast_that_knows_the_format(void **state) {
   assert_true(plan_cast_available(&f->g, 0, FORMAT_FP16));
 }
 
+// Before opset 6 a Cast spells its type as a string, from which no type is inferred: neither
+// onnx.checker nor an engine takes a model with one.
+static void plan_keeps_models_before_opset_6_wide(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 5;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  decide(f);
+  expect(f, "y", FORMAT_FP32, REASON_SCHEMA);
+  assert_int_equal(f->p.nodes[0].opset_needed, 6);
+  f->b.model->opset_import[0]->version = 6;
+  decide(f);
+  expect(f, "y", FORMAT_FP16, REASON_NONE);
+}
+
 static void followed_cumsum(struct planning *f, int opset) {
   f->b.model->opset_import[0]->version = opset;
   input_and_weights(f);
@@ -449,6 +465,7 @@ int main(void) {
       TEST(plan_keeps_conv_out_of_bf16_before_opset_22),
       TEST(plan_takes_conv_in_bf16_at_opset_22),
       TEST(plan_needs_a_cast_that_knows_the_format),
+      TEST(plan_keeps_models_before_opset_6_wide),
       TEST(plan_keeps_cumsum_out_of_fp16_before_opset_14),
       TEST(plan_takes_cumsum_in_fp16_at_opset_14),
       TEST(plan_never_wants_resize_scales_or_regions_narrow),

@@ -1,0 +1,437 @@
+// Operator conformance: converts every operator test model of ONNX with a policy that forces narrow
+// wherever the operator's schema allows it, and compares what the results compute with the
+// published outputs.
+//
+//   conformance POLICY EXCLUSIONS FOLDER FORMAT... <LIST
+//
+// LIST names model files, each with its test_data_set_*/ beside it. POLICY is a policy file; the
+// ladder becomes {FORMAT, fp32}. EXCLUSIONS lists, with a reason, the models whose outputs may be
+// further from the published ones than conformance_values.c allows. Emitted models go to FOLDER,
+// and FOLDER/pairs names source and result for checker.py.
+//
+// Of every model it must hold, excluded or not:
+//   - it is converted: plan and rewrite, the written file read back and its invariants checked;
+//   - inputs and outputs keep their names, types and order.
+// And unless the engine cannot run the source:
+//   - the outputs are as near to the published ones as rounding allows.
+//
+// The plan is made as if every value had been 1 in a trace, so that nothing but schema and
+// structure decides, and nodes that lose their format to the price of Casts get it back. Each model
+// is tried in a process of its own, since engines have crashed on valid models.
+#define _DEFAULT_SOURCE  // MAP_ANONYMOUS
+#include "conformance.h"
+
+#include "check.h"
+#include "clone.h"
+#include "passes.h"
+#include "policy.h"
+#include "stats.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { JOBS = 2, SECONDS = 60 };
+
+static const char *const outcome_texts[OUTCOME_COUNT] = {
+    [OUTCOME_CRASHED] = "ended without a result",
+    [OUTCOME_BROKEN] = "broken",
+    [OUTCOME_DIFFERS] = "differs",
+    [OUTCOME_SOURCE_DIFFERS] = "source differs",
+    [OUTCOME_MATCHED] = "matched",
+    [OUTCOME_UNCHANGED] = "nothing narrow",
+    [OUTCOME_NO_KERNEL] = "engine cannot run the source",
+    [OUTCOME_NO_DATA] = "test data are no tensors, or do not fit the model",
+};
+
+struct exclusion {
+  const char *formats, *models, *reason;  // globs, and a sentence
+  int used[FORMAT_COUNT];
+};
+
+struct program {
+  struct arena arena;
+  struct schema_table schemas;
+  struct engine *engine;
+  const char *folder;
+  struct policy policies[FORMAT_COUNT];
+  enum format_id formats[FORMAT_COUNT];
+  int n_formats;
+  char **models;
+  size_t n_models, capacity_models;
+  struct exclusion *exclusions;
+  size_t n_exclusions, capacity_exclusions;
+  struct result *results;  // by format, then model
+};
+
+// ---- one model, in the child ----
+
+// As if every value had been 1.
+static void pretend_trace(struct trace *t, const struct graph *g) {
+  static const float one = 1;
+  trace_init(t, g);
+  t->steps = t->samples = 1;
+  for (int v = 0; v < g->n_values; v++) {
+    struct stats_piece piece = {0};
+    stats_observe(&piece, &one, 1, 1, 0);
+    stats_merge_piece(&t->stats[v], &piece);
+    stats_end_run(&t->stats[v], &piece, 0, 0);
+  }
+}
+
+// Nodes that Casts would cost too much narrow are narrow all the same.
+static void force_narrow(struct plan *p, struct graph *g) {
+  for (int n = 0; n < g->n_nodes; n++)
+    if (p->nodes[n].reason == REASON_BOUNDARY) {
+      p->nodes[n].format = p->nodes[n].reason_format;
+      p->nodes[n].reason = REASON_NONE;
+    }
+  for (int v = 0; v < g->n_values; v++)
+    if (p->values[v].considered)
+      p->values[v].format = plan_stored_format(g, p, v);
+}
+
+static void count_nodes(struct result *r, const struct plan *p) {
+  for (int n = 0; n < p->n_nodes; n++) {
+    if (p->nodes[n].reason == REASON_NOT_FLOAT)
+      continue;
+    r->float_nodes++;
+    if (p->nodes[n].format != FORMAT_FP32)
+      r->narrow_nodes++;
+    else
+      r->left_wide[p->nodes[n].reason]++;
+  }
+}
+
+static bool same_type(struct type x, struct type y) {
+  return x.kind == y.kind && x.elem_type == y.elem_type;
+}
+
+// Empty if inputs and outputs are the same in both: names, element types, order. The type of a
+// weight that is listed as an input, as every one is below IR 4, follows the weight.
+static const char *interface_fault(const struct graph *x, const struct graph *y, struct arena *a) {
+  for (int outputs = 0; outputs < 2; outputs++) {
+    const struct scope *s = &x->scopes[0], *t = &y->scopes[0];
+    const int *first = outputs ? s->outputs : s->inputs, *second = outputs ? t->outputs : t->inputs;
+    int count = outputs ? s->n_outputs : s->n_inputs;
+    const char *side = outputs ? "output" : "input";
+    if (count != (outputs ? t->n_outputs : t->n_inputs))
+      return arena_printf(a, "another number of %ss", side);
+    for (int k = 0; k < count; k++) {
+      const struct value *v = &x->values[first[k]], *w = &y->values[second[k]];
+      if (strcmp(v->name, w->name) != 0)
+        return arena_printf(a, "%s %d is called %s, was %s", side, k, w->name, v->name);
+      bool weight = !outputs && graph_is_constant(x, first[k]);
+      if (!weight && !same_type(v->type, w->type))
+        return arena_printf(a, "%s %s has another type", side, v->name);
+    }
+  }
+  return "";
+}
+
+struct subject {
+  struct model model, emitted;
+  struct graph graph, emitted_graph;
+  struct plan plan;
+  struct trace trace;
+};
+
+// Plans, rewrites, writes, reads back.
+static enum status convert(struct subject *s, const struct program *p, const char *path,
+                           const char *out, const struct policy *policy, struct arena *a,
+                           struct diag *d) {
+  TRY(model_load(&s->model, a, path, NULL, d));
+  TRY(graph_build(&s->graph, &s->model, &p->schemas, a, d));
+  pretend_trace(&s->trace, &s->graph);
+  TRY(plan_make(&s->plan, &s->graph, &s->trace, policy, NULL, a, d));
+  force_narrow(&s->plan, &s->graph);
+  if (plan_is_identity(&s->plan))
+    return STATUS_OK;
+  struct model copy = clone_model(&s->model, a);
+  struct graph changed;
+  struct rewrite_report report;
+  TRY(graph_build(&changed, &copy, &p->schemas, a, d));
+  TRY(rewrite_model(&copy, &changed, &s->plan, &report, a, d));
+  TRY(model_save(&copy, out, d));
+  TRY(model_load(&s->emitted, a, out, NULL, d));
+  TRY(check_model(&s->emitted, &p->schemas, "reading back", d));
+  return graph_build(&s->emitted_graph, &s->emitted, &p->schemas, a, d);
+}
+
+static void try_model(struct result *r, const struct program *p, const char *path, const char *out,
+                      enum format_id format) {
+  struct arena a = {0};
+  struct diag d = {0};
+  struct subject *s = arena_alloc(&a, sizeof *s);
+  if (convert(s, p, path, out, &p->policies[format], &a, &d) != STATUS_OK) {
+    result_set(r, OUTCOME_BROKEN, "%s: %s: %s", d.node, d.tensor, d.message);
+    return;
+  }
+  count_nodes(r, &s->plan);
+  if (plan_is_identity(&s->plan)) {
+    result_set(r, OUTCOME_UNCHANGED, "%s", "");
+    return;
+  }
+  r->emitted = true;
+  const char *fault = interface_fault(&s->graph, &s->emitted_graph, &a);
+  if (fault[0]) {
+    result_set(r, OUTCOME_BROKEN, "%s", fault);
+    return;
+  }
+  struct comparison c = {.engine = p->engine,
+                         .schemas = &p->schemas,
+                         .source = &s->graph,
+                         .emitted = &s->emitted_graph,
+                         .format = format,
+                         .float_nodes = r->float_nodes};
+  compare_with_published(r, &c, &a);
+}
+
+// ---- all models, in the parent ----
+
+static const char *emitted_path(struct program *p, size_t i) {
+  return arena_printf(&p->arena, "%s/%s-%zu.onnx", p->folder,
+                      formats[p->formats[i / p->n_models]].name, i % p->n_models);
+}
+
+static pid_t start(struct program *p, size_t i) {
+  const char *out = emitted_path(p, i);
+  fflush(NULL);
+  pid_t child = fork();
+  if (child != 0)
+    return child;
+  alarm(SECONDS);
+  try_model(&p->results[i], p, p->models[i % p->n_models], out, p->formats[i / p->n_models]);
+  _exit(0);
+}
+
+static void finish(struct program *p, pid_t children[JOBS], size_t indices[JOBS]) {
+  int state;
+  pid_t ended;
+  while ((ended = wait(&state)) < 0 && errno == EINTR)
+    ;
+  for (int j = 0; j < JOBS; j++)
+    if (children[j] == ended) {
+      children[j] = 0;
+      if (!WIFEXITED(state) || WEXITSTATUS(state) != 0)
+        result_set(&p->results[indices[j]], OUTCOME_CRASHED, "signal %d, exit code %d",
+                   WIFSIGNALED(state) ? WTERMSIG(state) : 0,
+                   WIFEXITED(state) ? WEXITSTATUS(state) : 0);
+    }
+}
+
+static void try_all(struct program *p) {
+  pid_t children[JOBS] = {0};
+  size_t indices[JOBS] = {0};
+  int running = 0;
+  for (size_t i = 0; i < (size_t)p->n_formats * p->n_models; i++) {
+    if (running == JOBS) {
+      finish(p, children, indices);
+      running--;
+    }
+    for (int j = 0; j < JOBS; j++)
+      if (children[j] == 0) {
+        children[j] = start(p, i);
+        indices[j] = i;
+        running++;
+        break;
+      }
+  }
+  for (; running > 0; running--)
+    finish(p, children, indices);
+}
+
+// ---- the report ----
+
+// "node/test_abs" of ".../node/test_abs/model.onnx".
+static const char *label_of(struct program *p, size_t model) {
+  char *copy = arena_strdup(&p->arena, p->models[model]);
+  char *slash = strrchr(copy, '/');
+  if (!slash)
+    return copy;
+  *slash = '\0';
+  char *last = strrchr(copy, '/');
+  for (char *at = last; at && at > copy; at--)
+    if (at[-1] == '/' && at - 1 != last)
+      return at;
+  return copy;
+}
+
+static struct exclusion *find_exclusion(struct program *p, enum format_id format,
+                                        const char *label) {
+  for (size_t i = 0; i < p->n_exclusions; i++)
+    if (fnmatch(p->exclusions[i].formats, formats[format].name, 0) == 0 &&
+        fnmatch(p->exclusions[i].models, label, 0) == 0)
+      return &p->exclusions[i];
+  return NULL;
+}
+
+struct totals {
+  int outcomes[OUTCOME_COUNT], float_nodes, narrow_nodes, narrowed, left_wide[REASON_COUNT];
+  int excluded, compared, unconverted, unmatched;
+  double worst;
+};
+
+static void add_result(struct program *p, struct totals *t, enum format_id format,
+                       const struct result *r, const char *label) {
+  bool values = r->outcome == OUTCOME_DIFFERS || r->outcome == OUTCOME_SOURCE_DIFFERS;
+  bool judged = values || r->outcome == OUTCOME_MATCHED;
+  struct exclusion *e = judged ? find_exclusion(p, format, label) : NULL;
+  t->float_nodes += r->float_nodes;
+  t->narrow_nodes += r->narrow_nodes;
+  t->narrowed += r->narrow_nodes > 0;
+  t->compared += r->compared;
+  for (int i = 0; i < REASON_COUNT; i++)
+    t->left_wide[i] += r->left_wide[i];
+  if (e) {
+    e->used[format]++;
+    t->excluded++;
+    return;
+  }
+  t->outcomes[r->outcome]++;
+  if (r->outcome == OUTCOME_MATCHED && r->worst > t->worst)
+    t->worst = r->worst;
+  t->unmatched += values;
+  t->unconverted += r->outcome == OUTCOME_BROKEN || r->outcome == OUTCOME_CRASHED;
+  if (values || r->outcome == OUTCOME_BROKEN || r->outcome == OUTCOME_CRASHED)
+    printf("  %s %s: %s: %s\n", formats[format].name, label, outcome_texts[r->outcome], r->text);
+}
+
+static void print_totals(const struct program *p, const struct totals *t, enum format_id format) {
+  printf("%s: %zu models, %d of %d float nodes narrow, in %d models\n", formats[format].name,
+         p->n_models, t->narrow_nodes, t->float_nodes, t->narrowed);
+  for (int i = 0; i < REASON_COUNT; i++)
+    if (t->left_wide[i])
+      printf("  %5d nodes left wide: %s\n", t->left_wide[i], reason_text((enum reason)i));
+  for (int i = OUTCOME_MATCHED; i < OUTCOME_COUNT; i++)
+    printf("  %5d models: %s\n", t->outcomes[i], outcome_texts[i]);
+  for (size_t i = 0; i < p->n_exclusions; i++)
+    if (p->exclusions[i].used[format])
+      printf("  %5d models excluded, %s: %s\n", p->exclusions[i].used[format],
+             p->exclusions[i].models, p->exclusions[i].reason);
+  printf("  %5d outputs compared, the worst error %.2f times what rounding explains\n", t->compared,
+         t->worst);
+}
+
+static bool report_format(struct program *p, int index, FILE *pairs, FILE *lines) {
+  struct totals t = {.excluded = 0};
+  enum format_id format = p->formats[index];
+  const char *name = formats[format].name;
+  for (size_t m = 0; m < p->n_models; m++) {
+    size_t i = (size_t)index * p->n_models + m;
+    const struct result *r = &p->results[i];
+    add_result(p, &t, format, r, label_of(p, m));
+    fprintf(lines, "%s\t%s\t%s\t%d/%d\t%.3g\t%s\n", name, label_of(p, m), outcome_texts[r->outcome],
+            r->narrow_nodes, r->float_nodes, r->worst, r->text);
+    if (r->emitted)
+      fprintf(pairs, "%s\t%s\n", p->models[m], emitted_path(p, i));
+  }
+  print_totals(p, &t, format);
+  printf("%s %s: every model is converted and keeps its inputs and outputs\n",
+         t.unconverted ? "FAIL" : "PASS", name);
+  printf("%s %s: outputs are as near to the published ones as rounding allows\n",
+         t.unmatched || t.outcomes[OUTCOME_MATCHED] == 0 ? "FAIL" : "PASS", name);
+  return !t.unconverted && !t.unmatched && t.outcomes[OUTCOME_MATCHED] > 0;
+}
+
+static bool report(struct program *p) {
+  FILE *pairs = fopen(arena_printf(&p->arena, "%s/pairs", p->folder), "w");
+  FILE *lines = fopen(arena_printf(&p->arena, "%s/results", p->folder), "w");
+  bool good = pairs && lines;
+  if (!good)
+    perror(p->folder);
+  for (int f = 0; f < p->n_formats && pairs && lines; f++)
+    good = report_format(p, f, pairs, lines) && good;
+  good = (!pairs || fclose(pairs) == 0) && good;
+  return (!lines || fclose(lines) == 0) && good;
+}
+
+// ---- set-up ----
+
+static void read_models(struct program *p) {
+  char line[4096];
+  while (fgets(line, sizeof line, stdin)) {
+    line[strcspn(line, "\n")] = '\0';
+    p->models =
+        arena_grow(&p->arena, p->models, &p->capacity_models, p->n_models + 1, sizeof *p->models);
+    p->models[p->n_models++] = arena_strdup(&p->arena, line);
+  }
+}
+
+// Lines of three fields between tabs; '#' begins a comment.
+static bool read_exclusions(struct program *p, const char *path) {
+  FILE *file = fopen(path, "r");
+  char line[1024];
+  bool good = file != NULL;
+  while (good && fgets(line, sizeof line, file)) {
+    line[strcspn(line, "\n")] = '\0';
+    if (line[0] == '#' || line[0] == '\0')
+      continue;
+    char *models = strchr(line, '\t'), *reason = models ? strchr(models + 1, '\t') : NULL;
+    if (!reason) {
+      fprintf(stderr, "conformance: %s: no three fields in: %s\n", path, line);
+      good = false;
+      break;
+    }
+    *models = *reason = '\0';
+    p->exclusions = arena_grow(&p->arena, p->exclusions, &p->capacity_exclusions,
+                               p->n_exclusions + 1, sizeof *p->exclusions);
+    p->exclusions[p->n_exclusions++] = (struct exclusion){
+        .formats = arena_strdup(&p->arena, line),
+        .models = arena_strdup(&p->arena, models + 1),
+        .reason = arena_strdup(&p->arena, reason + 1),
+    };
+  }
+  if (file)
+    fclose(file);
+  else
+    perror(path);
+  return good;
+}
+
+static enum status set_up(struct program *p, char **arguments, struct diag *d) {
+  schema_load(&p->schemas, &p->arena);
+  p->folder = arguments[2];
+  for (char **name = arguments + 3; *name; name++) {
+    const struct format *f = format_find(*name);
+    if (!f || p->n_formats == FORMAT_COUNT)
+      return diag_fail(d, STATUS_USAGE, "no format %s", *name);
+    p->formats[p->n_formats++] = f->id;
+    TRY(policy_load(&p->policies[f->id], arguments[0], &p->arena, d));
+    TRY(policy_override_format(&p->policies[f->id], f->name, &p->arena, d));
+  }
+  return engine_open(&p->engine, NULL, d);
+}
+
+int main(int argc, char **argv) {
+  struct program p = {.n_formats = 0};
+  struct diag d = {0};
+  if (argc < 5) {
+    fprintf(stderr, "use: conformance POLICY EXCLUSIONS FOLDER FORMAT... <LIST\n");
+    return 2;
+  }
+  if (set_up(&p, argv + 1, &d) != STATUS_OK) {
+    diag_print(&d, stderr);
+    return 2;
+  }
+  read_models(&p);
+  if (!read_exclusions(&p, argv[2]))
+    return 2;
+  size_t size = (size_t)p.n_formats * p.n_models * sizeof *p.results;
+  p.results =
+      mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (p.results == MAP_FAILED) {
+    perror("conformance");
+    return 2;
+  }
+  try_all(&p);
+  bool good = report(&p);
+  engine_close(p.engine);
+  arena_free(&p.arena);
+  return good ? 0 : 1;
+}

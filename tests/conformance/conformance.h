@@ -1,0 +1,50 @@
+// Operator conformance: what the two parts of the test program share. See conformance.c.
+#ifndef CONFORMANCE_H
+#define CONFORMANCE_H
+
+#include "engine.h"
+#include "graph.h"
+#include "plan.h"
+
+enum outcome {
+  OUTCOME_CRASHED,         // the process that tried it ended without a result
+  OUTCOME_BROKEN,          // refused, or the result is not what it must be: text says how
+  OUTCOME_DIFFERS,         // outputs are further from the published ones than rounding explains
+  OUTCOME_SOURCE_DIFFERS,  // the source's own outputs are not the published ones: nothing to
+                           // compare
+  OUTCOME_MATCHED,
+  OUTCOME_UNCHANGED,  // nothing is narrow: outputs are those of the source
+  OUTCOME_NO_KERNEL,  // the engine cannot run the source
+  OUTCOME_NO_DATA,    // sequences, maps or optionals, or data that do not fit the model
+  OUTCOME_COUNT
+};
+
+// Of one model under one policy; lies in memory that parent and child share.
+struct result {
+  enum outcome outcome;
+  char text[256];
+  int float_nodes, narrow_nodes;
+  int left_wide[REASON_COUNT];  // float nodes by reason
+  bool emitted;
+  int compared;  // outputs of all data sets
+  double worst;  // largest error as a share of what is allowed
+};
+
+// What is compared, and with what. Names and files are those of the model's folder.
+struct comparison {
+  struct engine *engine;
+  const struct schema_table *schemas;
+  struct graph *source, *emitted;
+  enum format_id format;
+  int float_nodes;
+};
+
+// Runs source and emitted model on the test data beside the model, and judges the outputs: sets
+// r->outcome, r->text, r->compared and r->worst.
+void compare_with_published(struct result *r, const struct comparison *c, struct arena *a);
+
+// Notes the outcome and a text (a printf format).
+void result_set(struct result *r, enum outcome outcome, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
