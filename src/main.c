@@ -4,6 +4,7 @@
 #include "cmd.h"
 #include "file.h"
 #include "json.h"
+#include "supervise.h"
 
 #include <signal.h>
 #include <string.h>
@@ -14,14 +15,14 @@ const struct command commands[] = {
      "Without --data the inputs are made up, and the summary says so. The model is written only "
      "if\n"
      "every claim of the policy holds; exit code 1 says that one does not.",
-     "pdrntoSTfkwiaOjJq", command_convert},
+     "pdrntoSTfkwiaOjxmIJq", command_convert},
     {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
      "J", command_inspect},
     {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
      "Held-out samples (see the policy) are left for verify. Updates of a training's weights are\n"
      "measured with --checkpoints FILE FILE ..., which stands behind MODEL (samples are then run\n"
      "only if --data or --random says so), or with --feedback, where MODEL is a training step.",
-     "pdrncbsoOjJq", command_trace},
+     "pdrncbsoOjxmIJq", command_trace},
     {"plan", "MODEL", 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
      "are known, and every other tensor counts as not seen and stays fp32.",
@@ -33,7 +34,7 @@ const struct command commands[] = {
      "MODEL is the source; the plan says what the narrow one is. If the samples are as many as "
      "the\n"
      "plan was made from, the held-out ones are used, else all of them.",
-     "PdrnOjJq", command_verify},
+     "PdrnOjxmIJq", command_verify},
     {"policy", "check FILE | show NAME | list", 1, 2, "checks or shows a policy",
      "check FILE reads a policy file and names what is wrong with it; show NAME prints a shipped\n"
      "policy, to be copied and changed; list names the shipped ones.",
@@ -68,10 +69,25 @@ static void print_warning(void *context, const char *text) {
     fprintf(stderr, "narrowcast: warning: %s\n", text);
 }
 
+// What may crash runs in a process of its own.
+static bool is_supervised(const struct command *command, const struct settings *settings) {
+  return strchr(command->options, OPTION_IN_PROCESS) && !settings->in_process;
+}
+
+static enum status print_end(enum status status, struct diag *d) {
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    enum status failed = diag_fail(d, STATUS_IO, "standard output cannot be written");
+    status = status == STATUS_OK ? failed : status;
+  }
+  if (d->status != STATUS_OK)
+    diag_print(d, stderr);
+  return status;
+}
+
 static enum status run_command(int argc, char **argv, struct diag *d) {
   const struct command *command = find_command(argv[1]);
   if (!command)
-    return unknown_command(argv[1], d);
+    return print_end(unknown_command(argv[1], d), d);
   struct settings settings = {.command = command->name};
   struct run run;
   run_begin(&run, &settings, d);
@@ -82,7 +98,9 @@ static enum status run_command(int argc, char **argv, struct diag *d) {
   if (status == STATUS_OK && help)
     print_command_help(command, stdout);
   else if (status == STATUS_OK)
-    status = command->run(&run);
+    status = is_supervised(command, &settings) ? supervise(&run, command->run) : command->run(&run);
+  status = print_end(status, d);
+  recorder_finish(run.recorder, status);
   run_close(&run);
   return status;
 }
@@ -104,11 +122,22 @@ static void on_bus_error(int number) {
   _exit(STATUS_IO);
 }
 
-int main(int argc, char **argv) {
-  signal(SIGINT, on_interrupt);
-  signal(SIGTERM, on_interrupt);
-  signal(SIGHUP, on_interrupt);
+// What is ignored (by nohup, say) stays so.
+static void on_request(int number) {
+  if (signal(number, on_interrupt) == SIG_IGN)
+    signal(number, SIG_IGN);
+}
+
+static void set_up_signals(void) {
+  on_request(SIGINT);
+  on_request(SIGTERM);
+  on_request(SIGHUP);
   signal(SIGBUS, on_bus_error);
+  signal(SIGXFSZ, SIG_IGN);  // the write then fails, with a reason
+}
+
+int main(int argc, char **argv) {
+  set_up_signals();
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
       strcmp(argv[1], "help") == 0) {
     print_help(argc < 2 ? stderr : stdout);
@@ -119,12 +148,5 @@ int main(int argc, char **argv) {
     return STATUS_OK;
   }
   struct diag d = {0};
-  enum status status = run_command(argc, argv, &d);
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    enum status failed = diag_fail(&d, STATUS_IO, "standard output cannot be written");
-    status = status == STATUS_OK ? failed : status;
-  }
-  if (d.status != STATUS_OK)
-    diag_print(&d, stderr);
-  return (int)status;
+  return (int)run_command(argc, argv, &d);
 }

@@ -1,7 +1,7 @@
 // Files: see file.h. Reading maps, so that weights cost address space and page cache only. Writing
 // goes to a temporary file beside the target, so that the rename at the end is atomic and an
 // interrupted run leaves either the old file or the new one.
-#define _XOPEN_SOURCE 700  // realpath
+#define _GNU_SOURCE  // realpath, MAP_ANONYMOUS
 #include "file.h"
 
 #include <errno.h>
@@ -63,7 +63,18 @@ void file_unmap(const uint8_t *bytes, size_t size) {
 // Temporary files in the making, for file_remove_pending: the only state of the process that the
 // library keeps, since a signal handler has no other way to find them.
 enum { MOST_PENDING = 8 };
-static char pending[MOST_PENDING][sizeof((struct file_writer *)0)->temporary];
+typedef char pending_list[MOST_PENDING][sizeof((struct file_writer *)0)->temporary];
+static pending_list pending_here;
+static char (*pending)[sizeof pending_here[0]] = pending_here;
+
+bool file_share_pending(void) {
+  void *place =
+      mmap(NULL, sizeof pending_here, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED)
+    return false;
+  pending = place;
+  return true;
+}
 
 static void set_pending(const char *path, bool is_pending) {
   for (int i = 0; i < MOST_PENDING; i++) {

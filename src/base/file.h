@@ -29,6 +29,10 @@ enum status file_commit(struct file_writer *w, struct diag *d);
 // Gives up: removes the temporary file. Safe after commit, and on a zeroed writer.
 void file_abandon(struct file_writer *w);
 
+// From now on, processes that are forked have one list of temporary files together with this one,
+// which can then remove what they left. False: there is no memory to share.
+bool file_share_pending(void);
+
 // Removes the temporary files of writers that were not committed. Safe in a signal handler.
 void file_remove_pending(void);
 

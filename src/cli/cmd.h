@@ -20,6 +20,8 @@ struct command {
 };
 extern const struct command commands[];  // ends with a NULL name
 
+enum { OPTION_IN_PROCESS = 'I' };  // a command that takes it is supervised without it
+
 // Parses the arguments after the command's name. STATUS_USAGE names the option and what is near it.
 // Sets *help if --help was given (nothing else counts then). Strings of s->overrides are allocated
 // in the arena.

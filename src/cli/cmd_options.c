@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_COUNT = 24 };
+enum { OPTION_COUNT = 40 };
 
 static const struct {
   char letter;
@@ -38,6 +38,10 @@ static const struct {
     {'a', "save-anyway", NULL, "write the model even if a claim does not hold"},
     {'O', "ort", "PATH", "the ONNX Runtime library to use (or NARROWCAST_ORT)"},
     {'j', "threads", "N", "threads of ONNX Runtime (default: all cores)"},
+    {'x', "timeout", "SECONDS", "give up after so many seconds (default: never)"},
+    {'m', "memory-limit", "MIB", "let the run take so many MiB, mapped files apart"},
+    {OPTION_IN_PROCESS, "in-process", NULL,
+     "run ONNX Runtime in this process, for debuggers: its crash is then ours"},
     {'J', "json", NULL, "print the result as JSON"},
     {'q', "quiet", NULL, "no progress bar, no warnings"},
     {'h', "help", NULL, "this help"},
@@ -104,6 +108,15 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
     TRY(parse_number(argument, "threads", 0, 1024, &number, d));
     s->threads = (int)number;
     break;
+  case 'x':
+    TRY(parse_number(argument, "timeout", 1, 1000000000, &number, d));
+    s->timeout = (int)number;
+    break;
+  case 'm':
+    TRY(parse_number(argument, "memory-limit", 1, SIZE_MAX >> 20, &number, d));
+    s->memory_limit = (size_t)number << 20;
+    break;
+  case OPTION_IN_PROCESS: s->in_process = true; break;
   case 'J': s->json = true; break;
   case 'q': s->quiet = true; break;
   default: break;
@@ -177,6 +190,10 @@ enum status options_parse(struct settings *s, const struct command *command, int
   if (s->n_checkpoints && s->n_feedback)
     return diag_fail(d, STATUS_USAGE,
                      "--checkpoints and --feedback exclude each other: weights have one history");
+  if (s->in_process && (s->timeout || s->memory_limit))
+    return diag_fail(d, STATUS_USAGE,
+                     "--in-process and --%s exclude each other: a limit needs a process of its own",
+                     s->timeout ? "timeout" : "memory-limit");
   if (s->steps && !s->n_feedback)
     return diag_fail(d, STATUS_USAGE, "--steps needs --feedback, which makes steps of a training");
   return STATUS_OK;

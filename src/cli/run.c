@@ -25,6 +25,7 @@ void run_close(struct run *r) {
   model_close(&r->model);
   arena_free(&r->round);
   arena_free(&r->arena);
+  recorder_close(r->recorder);
 }
 
 // Reads each constant once, so that one whose data is missing or has the wrong size is named here
@@ -101,7 +102,11 @@ enum status run_check_outputs(struct run *r, const char *const *paths, int count
 }
 
 enum status run_open_engine(struct run *r) {
-  return engine_open(&r->engine, r->settings->ort, r->diag);
+  recorder_action(r->recorder, "while the library was opened");
+  TRY(engine_open(&r->engine, r->settings->ort, r->diag));
+  recorder_engine(r->recorder, engine_info(r->engine)->version);
+  recorder_action(r->recorder, NULL);
+  return STATUS_OK;
 }
 
 void run_divide(struct run *r, const struct hold_out *rule, size_t count) {
@@ -170,14 +175,17 @@ enum status run_trace(struct run *r) {
       .n_steps = r->n_calibration,
       .n_feedback = s->n_feedback,
       .rounds = s->steps,
+      .recorder = r->recorder,
   };
   struct feedback *pairs = arena_array(&r->arena, s->n_feedback, sizeof *pairs);
   for (size_t i = 0; i < s->n_feedback; i++)
     TRY(parse_feedback(r, s->feedback[i], &pairs[i]));
   options.feedback = pairs;
+  recorder_stage(r->recorder, "the trace", false);
   enum status status =
       trace_run(&r->trace, &r->graph, r->engine, r->samples, &options, &r->arena, r->diag);
   r->has_trace = true;
+  recorder_stage(r->recorder, "what follows the trace", false);
   return status;
 }
 
@@ -202,6 +210,14 @@ enum status run_rewrite(struct run *r) {
   return graph_build(&r->emitted_graph, &r->emitted, &r->schemas, &r->round, r->diag);
 }
 
+// Both models run from here on, the narrow one as the last round of promotion left it.
+static void note_stage(struct run *r, const char *stage) {
+  const struct promotions *p = &r->promotions;
+  if (p->count)
+    stage = arena_printf(&r->arena, "%s, round %d of promotion", stage, p->log[p->count - 1].round);
+  recorder_stage(r->recorder, stage, true);
+}
+
 enum status run_verify(struct run *r) {
   struct verify_options options = {
       .threads = r->settings->threads,
@@ -209,12 +225,17 @@ enum status run_verify(struct run *r) {
       .steps = r->held_out,
       .n_steps = r->n_held_out,
       .held_out = r->held_out_apart,
+      .recorder = r->recorder,
   };
+  note_stage(r, "the verification");
   TRY(verify_run(&r->verdict, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples,
                  &options, &r->arena, r->diag));
   r->has_verdict = true;
-  return verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->samples, r->held_out[0],
-                      r->diag);
+  recorder_action(r->recorder, "while the result was tried at every optimisation level");
+  enum status status =
+      verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->samples, r->held_out[0], r->diag);
+  recorder_stage(r->recorder, "what follows the verification", false);
+  return status;
 }
 
 // Runs calibration samples, evenly chosen, to see which tensors introduce errors.
@@ -229,7 +250,9 @@ static enum status rehearse(struct run *r, struct verdict *out) {
       .progress = !r->settings->quiet,
       .steps = steps,
       .n_steps = count,
+      .recorder = r->recorder,
   };
+  note_stage(r, "the search for what to promote");
   return verify_run(out, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples, &options,
                     &r->arena, r->diag);
 }

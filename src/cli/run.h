@@ -31,12 +31,16 @@ struct settings {
   size_t n_feedback;
   size_t steps;  // of a training, with feedback; 0: as many as there are samples
   int threads;
+  int timeout;          // seconds
+  size_t memory_limit;  // bytes
+  bool in_process;
   bool json, quiet, save_anyway;
 };
 
 struct run {
   const struct settings *settings;
   struct diag *diag;
+  struct recorder *recorder;  // of a supervised run, else NULL
   struct arena arena;
   struct schema_table schemas;
   struct model model;

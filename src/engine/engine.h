@@ -21,6 +21,7 @@
 
 #include "compare.h"
 #include "diag.h"
+#include "recorder.h"
 #include "samples.h"
 #include "stats.h"
 #include "updates.h"
@@ -54,7 +55,9 @@ struct probe {
   int64_t step;
   struct updates *updates;  // by site
   size_t n_updates;
-  size_t update_sample;  // pairs (a, u), or terms of sums, of a site per run; 0: all
+  size_t update_sample;               // pairs (a, u), or terms of sums, of a site per run; 0: all
+  struct recorder *recorder;          // gets places[id] when Observe or Compare has seen its value
+  const struct record_place *places;  // by id, if there is a recorder
 };
 
 enum optimisation { OPTIMISE_NONE, OPTIMISE_BASIC, OPTIMISE_EXTENDED, OPTIMISE_ALL };

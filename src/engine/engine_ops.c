@@ -107,6 +107,11 @@ static OrtStatus *in_parallel(const OrtApi *api, const OrtKernelContext *context
   return NULL;
 }
 
+static void note_place(const struct operators *o, size_t id) {
+  if (o->probe->recorder)
+    recorder_place(o->probe->recorder, &o->probe->places[id]);
+}
+
 // ---- Observe ----
 
 struct observe_task {
@@ -187,6 +192,7 @@ static OrtStatus *observe_compute(void *state, OrtKernelContext *context) {
   }
   stats_merge_piece(s, run);
   stats_end_run(s, run, o->probe->window, o->probe->step);
+  note_place(o, kernel->id);
   return kernel_output_count(api, context, task.x.count);
 }
 
@@ -254,6 +260,7 @@ static OrtStatus *compare_compute(void *state, OrtKernelContext *context) {
       compare_merge_piece(&total, &o->compare_pieces[k]);
   }
   compare_end_run(c, &total, o->probe->step);
+  note_place(o, kernel->id);
   return kernel_output_count(api, context, task.count);
 }
 

@@ -8,6 +8,7 @@
 #include "progress.h"
 #include "tensor.h"
 #include "trace_feedback.h"
+#include "trace_places.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -338,6 +339,10 @@ static enum status run_steps(struct run *r, struct diag *d) {
     TRY(samples_read(r->samples, o->steps[i % o->n_steps], &sample, d));
     r->probe.window = i / (o->window ? o->window : 1);
     r->probe.step = (int64_t)i;
+    if (o->recorder) {
+      recorder_sample(o->recorder, i + 1, r->steps, sample.label);
+      recorder_place(o->recorder, &r->probe.places[r->graph->n_values]);
+    }
     enum status status = run_sample(r, &sample, d);
     if (status == STATUS_OK)
       note_nonfinite(r, sample.label);
@@ -375,6 +380,7 @@ static enum status run_session(struct run *r, struct engine *engine, struct diag
       .n_initializers = r->model->n_initializers,
       .probe = &r->probe,
   };
+  recorder_action(r->options->recorder, "while it loaded the model");
   TRY(session_open(&r->session, engine, r->model->bytes, r->model->size, &options, d));
   return run_steps(r, d);
 }
@@ -389,6 +395,18 @@ static const struct feedback *feedback_pairs(struct run *r, const struct graph *
     ran[i].output = map_get(&r->graph->names, 0, g->values[pairs[i].output].name);
   }
   return ran;
+}
+
+// By value, and at the end that of a run which has seen nothing.
+static const struct record_place *make_places(struct run *r) {
+  const struct instrumented *m = r->model;
+  size_t n = (size_t)r->graph->n_values;
+  struct record_place *places = arena_array(r->scratch, n + 1, sizeof *places);
+  const struct record_place *seen = places_make(r->graph, m->values, m->n_observers, r->scratch);
+  for (size_t i = 0; i < m->n_observers; i++)
+    places[m->values[i]] = seen[i];
+  places[n] = seen[m->n_observers];
+  return places;
 }
 
 // Instruments and runs r->graph, which stands for g.
@@ -408,7 +426,10 @@ static enum status run_graph(struct run *r, const struct graph *g, struct engine
                             .sample = r->options->sample,
                             .updates = r->trace->updates,
                             .n_updates = model.n_sites,
-                            .update_sample = r->options->update_sample};
+                            .update_sample = r->options->update_sample,
+                            .recorder = r->options->recorder};
+  if (r->probe.recorder)
+    r->probe.places = make_places(r);
   r->nan_step = arena_array(r->scratch, n, sizeof *r->nan_step);
   for (size_t v = 0; v < n; v++)
     r->nan_step[v] = -1;

@@ -25,7 +25,8 @@ struct trace_options {
   size_t n_steps;
   const struct feedback *feedback;
   size_t n_feedback;
-  size_t rounds;  // steps to run, over the samples again and again; 0: each sample once
+  struct recorder *recorder;  // notes how far it is; may be NULL
+  size_t rounds;              // steps to run, over the samples again and again; 0: each sample once
 };
 
 // Where something is added into something larger; see trace_updates.c.

@@ -6,6 +6,7 @@
 #include "emulate.h"
 #include "progress.h"
 #include "tensor.h"
+#include "trace_places.h"
 #include "verify_twin.h"
 
 #include <math.h>
@@ -145,6 +146,7 @@ static enum status run_samples(struct verification *v, struct engine *engine,
       .probe = &v->probe,
   };
   struct session *session;
+  recorder_action(options->recorder, "while it loaded both models");
   TRY(session_open(&session, engine, v->twin.packed.bytes, v->twin.packed.size, &session_options,
                    d));
   enum status status = STATUS_OK;
@@ -153,6 +155,10 @@ static enum status run_samples(struct verification *v, struct engine *engine,
     status = samples_read(samples, options->steps[i], &sample, d);
     if (status != STATUS_OK)
       break;
+    if (options->recorder) {
+      recorder_sample(options->recorder, i + 1, options->n_steps, sample.label);
+      recorder_place(options->recorder, &v->probe.places[v->twin.n_compared]);
+    }
     status = run_sample(v, session, &sample, i, d);
     sample_free(&sample);
     if (options->progress)
@@ -295,6 +301,21 @@ static void find_first_nonfinite(struct verification *v) {
   }
 }
 
+// By Compare id, which count backwards (verify_twin.c), and at the end that of a run which has
+// compared nothing.
+static const struct record_place *make_places(struct verification *run) {
+  size_t n = run->twin.n_compared;
+  int *values = arena_array(run->arena, n, sizeof *values);
+  for (size_t i = 0; i < n; i++)
+    values[i] = run->twin.values[n - 1 - i];
+  const struct record_place *ready = places_make(run->source, values, n, run->arena);
+  struct record_place *places = arena_array(run->arena, n + 1, sizeof *places);
+  for (size_t i = 0; i < n; i++)
+    places[i] = ready[n - 1 - i];
+  places[n] = ready[n];
+  return places;
+}
+
 // Runs the twin and fills the verdict.
 static enum status run_twin(struct verification *run, struct engine *engine,
                             struct samples *samples, const struct verify_options *options,
@@ -308,6 +329,9 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   run->sample_labels = arena_array(a, options->n_steps, sizeof *run->sample_labels);
   for (size_t i = 0; i < run->twin.n_compared; i++)
     compare_init(&run->probe.compared[i]);
+  run->probe.recorder = options->recorder;
+  if (run->probe.recorder)
+    run->probe.places = make_places(run);
   for (size_t i = 0; i < run->twin.n_outputs; i++) {
     v->outputs[i].name = arena_strdup(a, run->twin.outputs[2 * i]);
     v->outputs[i].value = run->twin.output_values[i];

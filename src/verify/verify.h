@@ -56,6 +56,7 @@ struct verify_options {
   const size_t *steps;  // indices of the samples to use
   size_t n_steps;
   bool held_out;
+  struct recorder *recorder;  // notes how far it is; may be NULL
 };
 
 // `source` and `emitted` are indexes of both models. The emitted model keeps the names of the

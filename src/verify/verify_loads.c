@@ -3,11 +3,11 @@
 // computes fp16 as fp32 between Casts); that it computes is.
 #include "verify.h"
 
+#include "child.h"
 #include "clone.h"
 #include "round.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,10 +70,7 @@ static enum status load_and_run(const struct attempt *t, enum optimisation level
 
 // The child: writes what went wrong to the pipe, and ends with 0 if nothing did.
 static _Noreturn void child_main(const struct attempt *t, enum optimisation level, int out) {
-  // A crash must end the child, whatever handlers (a sanitizer's, a test's) the parent has.
-  static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-  for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
-    signal(crashes[i], SIG_DFL);
+  child_expect_crash();
   struct diag d = {0};
   enum status status = load_and_run(t, level, &d);
   ssize_t written = status == STATUS_OK ? 0 : write(out, d.message, strlen(d.message));
@@ -94,23 +91,24 @@ static enum status try_in_child(const struct attempt *t, enum optimisation level
   int ends[2];
   if (pipe(ends) != 0)
     return diag_fail(d, STATUS_IO, "cannot make a pipe: %s", strerror(errno));
-  pid_t child = fork();
+  pid_t child = child_fork(d);
   if (child == 0)
     child_main(t, level, ends[1]);
   close(ends[1]);
   if (child < 0) {
     close(ends[0]);
-    return diag_fail(d, STATUS_IO, "cannot start a process: %s", strerror(errno));
+    return d->status;
   }
   read_message(ends[0], message, size);
   close(ends[0]);
-  int state;
-  while (waitpid(child, &state, 0) < 0 && errno == EINTR)
-    ;
-  if (WIFSIGNALED(state))
-    snprintf(message, size, "the engine crashed (signal %d)", WTERMSIG(state));
-  else if (WEXITSTATUS(state) != 0 && message[0] == '\0')
+  int state = child_wait(child);
+  char end[80];
+  if (WIFSIGNALED(state)) {
+    child_describe(state, end, sizeof end);
+    snprintf(message, size, "the engine %s", end);
+  } else if (WEXITSTATUS(state) != 0 && message[0] == '\0') {
     snprintf(message, size, "the engine failed without a message");
+  }
   return STATUS_OK;
 }
 
