@@ -35,6 +35,23 @@ const struct command commands[] = {
      "the\n"
      "plan was made from, the held-out ones are used, else all of them.",
      "PdrnOjxmIJq", command_verify},
+    {"explain", "PLAN [NAME]", 1, 2, "tells why a plan decides as it does",
+     "NAME is a node, a tensor or a glob: prints rule, numbers beside thresholds, neighbours, "
+     "modelled\n"
+     "time, and what would have to change. --why-not FORMAT ranks what keeps nodes out of a "
+     "format.\n"
+     "Needs the plan file alone; --trace and --verdict add what they measured.",
+     "ytVq", command_explain},
+    {"diff", "PLAN PLAN", 2, 2, "compares what two plans decide",
+     "Nodes and tensors whose format or scale differs, with the reasons, and the totals. Exit code "
+     "0:\n"
+     "the same decisions, 1: they differ.",
+     "Jq", command_diff},
+    {"emit", "PLAN", 1, 1, "writes a plan in another tool's form",
+     "--for tensorrt: arguments of trtexec for the source model, one a line, as\n"
+     "`xargs -d '\\n' -a FILE trtexec --onnx=MODEL` takes them. --for onnxruntime: the ranges of\n"
+     "--trace as calibration.json of its quantization tools.",
+     "Ftoq", command_emit},
     {"policy", "check FILE | show NAME | list", 1, 2, "checks or shows a policy",
      "check FILE reads a policy file and names what is wrong with it; show NAME prints a shipped\n"
      "policy, to be copied and changed; list names the shipped ones.",

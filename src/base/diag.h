@@ -11,7 +11,7 @@
 // status, exit code, meaning: the one table behind the exit codes, the help text and the README.
 #define STATUS_LIST(X)                                                                             \
   X(STATUS_OK, 0, "done, and every claim holds")                                                   \
-  X(STATUS_CLAIM, 1, "a claim does not hold")                                                      \
+  X(STATUS_CLAIM, 1, "a claim does not hold; of diff: the plans differ")                           \
   X(STATUS_USAGE, 2, "wrong command line")                                                         \
   X(STATUS_MODEL, 3, "bad model")                                                                  \
   X(STATUS_POLICY, 4, "bad policy, plan or trace file")                                            \

@@ -28,6 +28,9 @@ static const struct {
      "MODEL is a training step: its output NEW is the next W; repeatable"},
     {'s', "steps", "N", "steps of the training, over the samples again and again"},
     {'P', "plan", "FILE", "the plan to apply"},
+    {'V', "verdict", "FILE", "errors from what `verify --json` printed"},
+    {'y', "why-not", "FORMAT", "rank what keeps nodes out of this format"},
+    {'F', "for", "tensorrt|onnxruntime", "the tool to write for"},
     {'o', "output", "FILE", "where the result goes"},
     {'S', "save-plan", "FILE", "write the plan as well"},
     {'T', "save-trace", "FILE", "write the trace as well"},
@@ -101,6 +104,9 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   case 'f': s->format = argument; break;
   case 'k': add_override(s, "keep", argument, a); break;
   case 'w': add_override(s, "narrow", argument, a); break;
+  case 'V': s->verdict = argument; break;
+  case 'y': s->why_not = argument; break;
+  case 'F': s->tool = argument; break;
   case 'i': s->io = argument; break;
   case 'a': s->save_anyway = true; break;
   case 'O': s->ort = argument; break;

@@ -218,6 +218,15 @@ static void note_stage(struct run *r, const char *stage) {
   recorder_stage(r->recorder, stage, true);
 }
 
+// What verify measured of each value stands in the plan that is saved.
+static void record_errors(struct run *r) {
+  const struct verdict *v = &r->verdict;
+  double *errors = arena_array(&r->arena, (size_t)v->n_values, sizeof *errors);
+  for (int i = 0; i < v->n_values; i++)
+    errors[i] = v->values[i].runs > 0 ? compare_relative_l2(&v->values[i]) : NAN;
+  r->plan.errors = errors;
+}
+
 enum status run_verify(struct run *r) {
   struct verify_options options = {
       .threads = r->settings->threads,
@@ -231,6 +240,7 @@ enum status run_verify(struct run *r) {
   TRY(verify_run(&r->verdict, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples,
                  &options, &r->arena, r->diag));
   r->has_verdict = true;
+  record_errors(r);
   recorder_action(r->recorder, "while the result was tried at every optimisation level");
   enum status status =
       verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->samples, r->held_out[0], r->diag);

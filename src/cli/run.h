@@ -20,6 +20,7 @@ struct settings {
   const char *save_plan, *save_trace;
   const char *ort;
   const char *format, *io;
+  const char *verdict, *why_not, *tool;
   const char **overrides;  // "keep GLOB" or "narrow GLOB", in the order given, as pairs
   size_t n_overrides;      // strings in overrides: two per override
   bool has_random;

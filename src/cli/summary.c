@@ -393,6 +393,21 @@ static void json_verdict_outputs(const struct verdict *v, struct json_writer *w)
   json_end_array(w);
 }
 
+// What was compared, for `explain --verdict`.
+static void json_verdict_values(const struct run *r, struct json_writer *w) {
+  const struct verdict *v = &r->verdict;
+  json_array(w, "values");
+  for (int i = 0; i < v->n_values; i++) {
+    if (v->values[i].runs == 0)
+      continue;
+    json_object(w, NULL);
+    json_string(w, "value", graph_value_label(&r->graph, i));
+    json_number(w, "relative_l2", compare_relative_l2(&v->values[i]));
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void json_verdict(const struct run *r, struct json_writer *w) {
   const struct verdict *v = &r->verdict;
   json_object(w, "verdict");
@@ -414,6 +429,7 @@ static void json_verdict(const struct run *r, struct json_writer *w) {
   }
   json_end_array(w);
   json_verdict_outputs(v, w);
+  json_verdict_values(r, w);
   json_string(w, "first_nonfinite",
               v->first_nonfinite >= 0 ? graph_value_label(&r->graph, v->first_nonfinite) : "");
   json_string(w, "worst_local",

@@ -508,6 +508,18 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
   p->ftz = policy->ftz;
   p->constants = policy->constants;
   p->claims = policy->claims;
+  p->rules = policy->rules;
+  p->n_rules = policy->n_rules;
+  p->thresholds = (struct plan_thresholds){
+      .margin = policy->margin,
+      .max_zero_fraction = policy->max_zero_fraction,
+      .max_subnormal_fraction = policy->max_subnormal_fraction,
+      .constant_max_zero_fraction = policy->constant_max_zero_fraction,
+      .constant_max_subnormal_fraction = policy->constant_max_subnormal_fraction,
+      .max_lost_fraction = policy->max_lost_fraction,
+      .max_angle_step = policy->max_angle_step,
+      .keep_integers = policy->keep_integers,
+  };
   p->n_claims = policy->n_claims;
   p->hold_out = policy->hold_out;
   p->has_trace = t != NULL;
@@ -551,7 +563,7 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   assign_formats(p, g, pl.allowed, &costs, a);
   for (int v = 0; v < g->n_values; v++)
     TRY(plan_value(&pl, v, d));
-  costs_sum(&costs, p, pl.allowed);
+  costs_sum(&costs, p, pl.allowed, a);
   steps_judge_weights(&pl.fits.steps, p, a);
   plan_find_headroom(p, g);
   return STATUS_OK;

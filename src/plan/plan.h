@@ -54,7 +54,7 @@ struct value_plan {
 
 struct node_plan {
   enum node_class class;
-  const struct rule *rule;       // NULL: none matched, or the plan was read from a file
+  const struct rule *rule;       // NULL: none matched
   const char *rule_id;           // "" if none
   enum format_id format;         // computed in it; FORMAT_FP32 also for nodes without any float
   enum reason reason;            // why not the most wanted format; REASON_NONE if it is
@@ -104,6 +104,14 @@ struct plan_costs {
   int left_wide;  // nodes that may run narrow and stay fp32 because Casts would cost more
 };
 
+// The numbers of the policy that decided, so that a plan can be explained without it.
+struct plan_thresholds {
+  double margin, max_zero_fraction, max_subnormal_fraction;
+  double constant_max_zero_fraction, constant_max_subnormal_fraction;
+  double max_lost_fraction, max_angle_step;
+  bool keep_integers;
+};
+
 struct plan {
   struct value_plan *values;  // by value id
   struct node_plan *nodes;    // by node id
@@ -132,7 +140,13 @@ struct plan {
   struct weight_plan *weights;          // not read back from a plan file
   size_t n_weights;
   struct plan_costs costs;
-  double headroom;  // factor by which inputs may grow before the first narrow tensor overflows
+  struct plan_thresholds thresholds;
+  const struct rule *rules;  // of the policy; read from a file: id, class and why of those used
+  int n_rules;
+  // The next two are not read back.
+  double *seconds;       // modelled, of each node in each format: [node * n_ladder + rung]; or NULL
+  const double *errors;  // by value: relative L2 that verify measured, NAN: not compared; or NULL
+  double headroom;       // factor by which inputs may grow before the first narrow tensor overflows
   int headroom_value;
 };
 

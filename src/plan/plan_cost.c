@@ -339,7 +339,21 @@ static void add_casts(const struct costs *c, struct plan *p, int v) {
   }
 }
 
-void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed) {
+// What each node would take in each format of the ladder, its own or not.
+static void model_seconds(const struct costs *c, struct plan *p, struct arena *a) {
+  size_t rungs = (size_t)p->n_ladder;
+  p->seconds = arena_array(a, (size_t)p->n_nodes * rungs, sizeof *p->seconds);
+  for (int n = 0; n < p->n_nodes; n++) {
+    enum format_id format = p->nodes[n].format;
+    for (size_t r = 0; r < rungs; r++) {
+      p->nodes[n].format = p->ladder[r];
+      p->seconds[(size_t)n * rungs + r] = costs_node(c, p, n).time / c->target->bandwidth;
+    }
+    p->nodes[n].format = format;
+  }
+}
+
+void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, struct arena *a) {
   struct plan_costs *total = &p->costs;
   uint8_t wide_only = (uint8_t)(1u << (p->n_ladder - 1));
   double unable = 0;
@@ -367,4 +381,5 @@ void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed) {
   total->time_before /= c->target->bandwidth;
   total->time_after /= c->target->bandwidth;
   total->time_casts /= c->target->bandwidth;
+  model_seconds(c, p, a);
 }

@@ -35,7 +35,8 @@ struct node_cost costs_node(const struct costs *c, const struct plan *p, int n);
 // What a Cast of value v costs, in bytes of time; nothing if from is to, or if v is a constant.
 double costs_cast(const struct costs *c, int v, enum format_id from, enum format_id to);
 
-// Sets p->costs from the formats of p's nodes and values. `allowed` as in assign_formats.
-void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed);
+// Sets p->costs from the formats of p's nodes and values, and p->seconds. `allowed` as in
+// assign_formats.
+void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, struct arena *a);
 
 #endif

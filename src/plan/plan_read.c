@@ -19,6 +19,7 @@ struct plan_reader {
   // Values whose format in the file is not what their nodes make of it.
   int differing, first_differing;
   struct map labels;  // label -> value
+  struct map rules;   // id -> rule
 };
 
 static enum status fail(struct plan_reader *r, const char *message) {
@@ -172,6 +173,52 @@ static enum status read_head(struct plan_reader *r, const cJSON *root) {
   TRY(text_member(r, policy, "constants", &text));
   if (!constants_rule_find(text, &p->constants))
     return fail(r, "policy.constants is none of keep_wide, saturate, infinity");
+  return STATUS_OK;
+}
+
+// Thresholds and rules serve people: a plan without them may be applied all the same.
+static enum status read_thresholds(struct plan_reader *r, const cJSON *root) {
+  struct plan_thresholds *t = &r->plan->thresholds;
+  const struct {
+    const char *key;
+    double *out;
+  } numbers[] = {{"margin", &t->margin},
+                 {"max_zero_fraction", &t->max_zero_fraction},
+                 {"max_subnormal_fraction", &t->max_subnormal_fraction},
+                 {"constant_max_zero_fraction", &t->constant_max_zero_fraction},
+                 {"constant_max_subnormal_fraction", &t->constant_max_subnormal_fraction},
+                 {"max_lost_fraction", &t->max_lost_fraction},
+                 {"max_angle_step", &t->max_angle_step}};
+  const cJSON *policy = cJSON_GetObjectItemCaseSensitive(root, "policy");
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(policy, "thresholds");
+  for (size_t k = 0; list && k < sizeof numbers / sizeof numbers[0]; k++)
+    if (!json_to_number(cJSON_GetObjectItemCaseSensitive(list, numbers[k].key), numbers[k].out))
+      return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                       "policy.thresholds: \"%s\" is missing or no number", numbers[k].key);
+  t->keep_integers = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(list, "keep_integers"));
+  return STATUS_OK;
+}
+
+static enum status read_rules(struct plan_reader *r, const cJSON *root) {
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "rules"), *item;
+  struct rule *rules =
+      arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *r->plan->rules);
+  r->plan->rules = rules;
+  json_push_key(&r->at, "rules");
+  cJSON_ArrayForEach(item, list) {
+    json_push_index(&r->at, r->plan->n_rules);
+    struct rule *rule = &rules[r->plan->n_rules];
+    const char *class;
+    TRY(text_member(r, item, "rule", &rule->id));
+    TRY(text_member(r, item, "class", &class));
+    TRY(text_member(r, item, "why", &rule->why));
+    if (!node_class_find(class, &rule->class))
+      return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "unknown class \"%s\"",
+                       class);
+    map_put(&r->rules, 0, rule->id, r->plan->n_rules++);
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
   return STATUS_OK;
 }
 
@@ -332,6 +379,8 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
   r->seen[n] = true;
   struct node_plan *node = &r->plan->nodes[n];
   TRY(text_member(r, item, "rule", &node->rule_id));
+  int rule = map_get(&r->rules, 0, node->rule_id);
+  node->rule = rule >= 0 ? &r->plan->rules[rule] : NULL;
   const char *class;
   TRY(text_member(r, item, "class", &class));
   if (!node_class_find(class, &node->class))
@@ -443,6 +492,8 @@ static enum status read_plan(struct plan_reader *r, const cJSON *root) {
     return fail(r, "not a plan file");
   TRY(read_head(r, root));
   TRY(read_ladder(r, root));
+  TRY(read_thresholds(r, root));
+  TRY(read_rules(r, root));
   TRY(read_statistics(r, root));
   TRY(read_claims(r, root));
   TRY(read_promotions(r, root));
@@ -472,7 +523,7 @@ enum status plan_read(struct plan *p, struct graph *g, const char *path, struct 
   r.seen = arena_array(a, (size_t)g->n_nodes, sizeof *r.seen);
   for (int s = 0; s < g->n_scopes; s++)
     map_put(&r.scopes, 0, g->scopes[s].path, s);
-  r.labels.arena = a;
+  r.labels.arena = r.rules.arena = a;
   for (int v = 0; v < g->n_values; v++)
     map_put(&r.labels, 0, graph_value_label(g, v), v);
   cJSON *root;

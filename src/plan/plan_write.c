@@ -1,11 +1,58 @@
 // Writes the plan file: provenance and claims first, then every node with a float and every fp32
 // value, one a line in the order of the model, so that two plans differ in the lines that differ.
+// It holds what src/review needs to explain each decision without model and policy.
 #include "file.h"
 #include "json.h"
 #include "plan.h"
 #include "plan_limits.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Three digits, for numbers that are compared by eye and depend on no last one.
+static void write_rounded(struct json_writer *w, const char *key, double value) {
+  char text[32];
+  snprintf(text, sizeof text, "%.3g", value);
+  json_number(w, key, strtod(text, NULL));
+}
+
+// For people: an edit is checked against the operators, and what it claims, by verify.
+static void write_thresholds(struct json_writer *w, const struct plan_thresholds *t) {
+  json_object(w, "thresholds");
+  json_number(w, "margin", t->margin);
+  json_number(w, "max_zero_fraction", t->max_zero_fraction);
+  json_number(w, "max_subnormal_fraction", t->max_subnormal_fraction);
+  json_number(w, "constant_max_zero_fraction", t->constant_max_zero_fraction);
+  json_number(w, "constant_max_subnormal_fraction", t->constant_max_subnormal_fraction);
+  json_number(w, "max_lost_fraction", t->max_lost_fraction);
+  json_number(w, "max_angle_step", t->max_angle_step);
+  json_bool(w, "keep_integers", t->keep_integers);
+  json_end_object(w);
+}
+
+static bool rule_decided(const struct plan *p, const struct rule *rule) {
+  for (int n = 0; n < p->n_nodes; n++)
+    if (p->nodes[n].rule == rule && p->nodes[n].reason != REASON_NOT_FLOAT)
+      return true;
+  return false;
+}
+
+// Those that decided for some node, with the reason that the policy gives.
+static void write_rules(struct json_writer *w, const struct plan *p) {
+  json_array(w, "rules");
+  for (int i = 0; i < p->n_rules; i++) {
+    if (!rule_decided(p, &p->rules[i]))
+      continue;
+    json_object(w, NULL);
+    json_string(w, "rule", p->rules[i].id);
+    json_string(w, "class", node_class_name(p->rules[i].class));
+    json_string(w, "why", p->rules[i].why ? p->rules[i].why : "");
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
 
 static void write_provenance(struct json_writer *w, const struct plan *p) {
   json_object(w, "model");
@@ -28,7 +75,9 @@ static void write_provenance(struct json_writer *w, const struct plan *p) {
   json_string(w, "outputs", p->narrow_outputs ? "narrow" : "keep");
   json_bool(w, "flush_to_zero", p->ftz);
   json_string(w, "constants", constants_rule_name(p->constants));
+  write_thresholds(w, &p->thresholds);
   json_end_object(w);
+  write_rules(w, p);
   json_object(w, "statistics");
   json_string(w, "source", !p->has_trace ? "none" : p->synthetic ? "synthetic" : "data");
   json_integer(w, "samples", (int64_t)p->steps);
@@ -122,6 +171,16 @@ static void write_weights(struct json_writer *w, const struct plan *p, const str
   json_end_array(w);
 }
 
+// The values at one side of a node.
+static void write_ends(struct json_writer *w, const struct graph *g, const char *key,
+                       const int *values, int count) {
+  json_array(w, key);
+  for (int k = 0; k < count; k++)
+    if (values[k] >= 0)
+      json_string(w, NULL, graph_value_label(g, values[k]));
+  json_end_array(w);
+}
+
 static void write_node(struct json_writer *w, const struct plan *p, const struct graph *g, int n,
                        int index) {
   const struct node_plan *node = &p->nodes[n];
@@ -129,6 +188,9 @@ static void write_node(struct json_writer *w, const struct plan *p, const struct
   json_object(w, NULL);
   json_string(w, "node", graph_node_label(g, n));
   json_string(w, "scope", g->scopes[in->scope].path);
+  const char *name = in->proto->name ? in->proto->name : "";
+  if (strcmp(name, graph_node_label(g, n)) != 0)
+    json_string(w, "name", name);  // none, or not unique
   json_integer(w, "index", index);
   json_string(w, "op", in->proto->op_type);
   json_string(w, "class", node_class_name(node->class));
@@ -148,6 +210,15 @@ static void write_node(struct json_writer *w, const struct plan *p, const struct
       if (node->wide_vars >> k & 1)
         json_integer(w, NULL, k);
     json_end_array(w);
+  }
+  write_ends(w, g, "inputs", in->inputs, in->n_inputs);
+  write_ends(w, g, "outputs", in->outputs, in->n_outputs);
+  if (p->seconds && p->costs.target) {
+    json_object(w, "seconds");
+    for (int r = 0; r < p->n_ladder; r++)
+      write_rounded(w, formats[p->ladder[r]].name,
+                    p->seconds[(size_t)n * (size_t)p->n_ladder + (size_t)r]);
+    json_end_object(w);
   }
   json_end_object(w);
 }
@@ -174,6 +245,8 @@ static void write_values(struct json_writer *w, const struct plan *p, const stru
     json_string(w, "scope", g->scopes[g->values[v].scope].path);
     json_string(w, "format", formats[value->format].name);
     json_integer(w, "scale_log2", value->scale_log2);
+    if (graph_is_constant(g, v))
+      json_bool(w, "constant", true);
     if (value->fit.reason != REASON_NONE)
       json_string(w, "reason", reason_name(value->fit.reason));
     if (value->fit.reason != REASON_NOT_SEEN) {
@@ -185,6 +258,8 @@ static void write_values(struct json_writer *w, const struct plan *p, const stru
       if (value->fit.accumulates)
         json_number(w, "lost_updates_fraction", value->fit.lost_fraction);
     }
+    if (p->errors && !isnan(p->errors[v]))
+      write_rounded(w, "measured_relative_l2", p->errors[v]);
     json_end_object(w);
   }
   json_end_array(w);

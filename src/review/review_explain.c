@@ -1,0 +1,343 @@
+// Explains decisions of a plan: what was decided and by which rule, the numbers beside the
+// thresholds they were held against, what stands around it, and what would have to change for
+// another outcome. Everything is from the plan file; a trace and a verdict add what they measured.
+#include "json.h"
+#include "review.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ENDS_SHOWN = 8 };  // readers of one value
+
+static const char *name_of(enum format_id f) {
+  return formats[f].name;
+}
+
+// ---- what would change it ----
+
+// What a person can do where the reason is one of structure; where it is a number, or depends on
+// the plan, explain_remedy has more to say.
+static const char *const remedies[REASON_COUNT] = {
+    [REASON_CLASS] = "a rule of class narrow or follow in front of this one, or --narrow with its "
+                     "name",
+    [REASON_NOT_SEEN] = "a trace with samples that reach it",
+    [REASON_UNKNOWN_OP] = "an operator that the table knows",
+    [REASON_SHAPE_MATH] = "nothing: shapes need exact integers",
+    [REASON_NO_NEIGHBOUR] = "a node beside it that runs narrow",
+    [REASON_BOUNDARY] = "neighbours that run narrow too, or a target with cheaper Casts",
+    [REASON_NONFINITE] = "an fp32 model that is finite on the samples",
+    [REASON_RESOLUTION] = "smaller integers or angles, or \"resolution\" in the policy",
+    [REASON_CONTAINER] = "a model without the container",
+    [REASON_CONVERTED] = "the model from before the first conversion",
+    [REASON_PROMOTED] = "claims that allow its error",
+    [REASON_QUANTISED] = "a model without the quantised island",
+    [REASON_ENGINE] = "an engine without the fault",
+    [REASON_POLYMORPHIC] = "a function that is called with one type only",
+};
+
+// A format with a wider range than f that a ladder may have, or NULL.
+static const char *wider_format(enum format_id f) {
+  return f == FORMAT_FP16 ? "bf16" : NULL;
+}
+
+static void print_value_remedy(const struct review *r, const struct review_value *v, FILE *out) {
+  const struct plan_thresholds *t = &r->thresholds;
+  enum format_id f = r->ladder[0];
+  const char *section = v->constant ? "constants" : "range";
+  double margin = v->constant || isnan(t->margin) ? 1 : t->margin;
+  switch (v->fit.reason) {
+  case REASON_OVERFLOW:
+    fprintf(out, "its magnitude below %.4g, or a margin of at most %.3g", formats[f].max / margin,
+            v->fit.headroom);
+    if (wider_format(f))
+      fprintf(out, ", or %s in the ladder", wider_format(f));
+    break;
+  case REASON_CONSTANT:
+    fprintf(out, "other values, or limits in \"constants\" of the policy that allow these");
+    break;
+  case REASON_ZERO:
+    fprintf(out, "\"%s\".max_zero_fraction of %.3g or more", section, v->fit.zero_fraction);
+    break;
+  case REASON_SUBNORMAL:
+    fprintf(out, "\"%s\".max_subnormal_fraction of %.3g or more", section,
+            v->fit.subnormal_fraction);
+    break;
+  case REASON_STEP:
+    fprintf(out, "\"updates\".max_lost_fraction above %.3g", v->fit.lost_fraction);
+    break;
+  default:
+    fprintf(out, "%s", remedies[v->fit.reason] ? remedies[v->fit.reason] : "nothing known");
+    break;
+  }
+}
+
+// ---- a value ----
+
+static void print_line(const char *what, FILE *out) {
+  fprintf(out, "  %-11s", what);
+}
+
+static void print_percent(FILE *out, double share) {
+  fprintf(out, "%.3g %%", 100 * share);
+}
+
+// A share beside the largest that passes.
+static void print_share(const char *what, double share, double most, FILE *out) {
+  if (isnan(share))
+    return;
+  print_line(what, out);
+  print_percent(out, share);
+  if (!isnan(most)) {
+    fprintf(out, ", at most ");
+    print_percent(out, most);
+    fprintf(out, ": %s", share <= most ? "passes" : "FAILS");
+  }
+  fprintf(out, "\n");
+}
+
+static void print_numbers(const struct review *r, const struct review_value *v, FILE *out) {
+  const struct plan_thresholds *t = &r->thresholds;
+  const struct format *f = &formats[r->ladder[0]];
+  if (isnan(v->fit.absmax)) {
+    print_line("numbers", out);
+    fprintf(out, "none: not seen in a trace\n");
+    return;
+  }
+  if (f->id == FORMAT_FP32)
+    return;  // nothing was tried
+  print_line("range", out);
+  fprintf(out, "largest magnitude %.4g; %s ends at %.5g, %.3g times that", v->fit.absmax, f->name,
+          f->max, v->fit.headroom);
+  double needed = v->constant || isnan(t->margin) ? 1 : t->margin;
+  fprintf(out, ", at least %.3g: %s\n", needed,
+          v->fit.reason == REASON_OVERFLOW || v->fit.headroom < needed ? "FAILS" : "passes");
+  print_share("zero", v->fit.zero_fraction,
+              v->constant ? t->constant_max_zero_fraction : t->max_zero_fraction, out);
+  print_share("subnormal", v->fit.subnormal_fraction,
+              v->constant ? t->constant_max_subnormal_fraction : t->max_subnormal_fraction, out);
+  if (v->fit.accumulates) {
+    print_line("updates", out);
+    print_percent(out, v->fit.lost_fraction);
+    fprintf(out, " of them below a step of %s", f->name);
+    if (t->max_lost_fraction > 0) {
+      fprintf(out, ", less than ");
+      print_percent(out, t->max_lost_fraction);
+      fprintf(out, ": %s", v->fit.lost_fraction < t->max_lost_fraction ? "passes" : "FAILS");
+    }
+    fprintf(out, "\n");
+  }
+  print_line("noise", out);
+  fprintf(out, "signal %.3g dB above the rounding of %s, as expected\n", v->fit.sqnr_db, f->name);
+}
+
+static void print_range(const struct review_range *s, FILE *out) {
+  print_line("traced", out);
+  if (!s->label) {
+    fprintf(out, "not in the trace\n");
+    return;
+  }
+  fprintf(out, "%.0f runs, %.0f elements from %.4g to %.4g, ", s->runs, s->count, s->lowest,
+          s->highest);
+  print_percent(out, s->count > 0 ? s->zeros / s->count : 0);
+  fprintf(out, " zeros, smallest magnitude %.3g", s->smallest);
+  if (s->nans + s->infinities > 0)
+    fprintf(out, ", %.0f NaN, %.0f infinities", s->nans, s->infinities);
+  fprintf(out, "\n");
+}
+
+static void print_node_brief(const struct review_node *n, FILE *out) {
+  fprintf(out, "%s (%s, %s)", n->label, n->op, name_of(n->format));
+}
+
+static void print_neighbours(const struct review *r, const struct review_value *v, FILE *out) {
+  print_line("made by", out);
+  if (v->producer >= 0)
+    print_node_brief(&r->nodes[v->producer], out);
+  else
+    fprintf(out, v->constant ? "nothing: a constant" : "no node with floats: an input, or a Cast");
+  fprintf(out, "\n");
+  print_line("read by", out);
+  for (int k = 0; k < v->n_readers && k < ENDS_SHOWN; k++) {
+    fprintf(out, k ? ", " : "");
+    print_node_brief(&r->nodes[v->readers[k]], out);
+  }
+  if (v->n_readers > ENDS_SHOWN)
+    fprintf(out, " and %d more", v->n_readers - ENDS_SHOWN);
+  fprintf(out, v->n_readers ? "\n" : "no node with floats\n");
+}
+
+// A value is stored as its node gives it, a constant as its readers take it.
+static const struct review_node *decider(const struct review *r, const struct review_value *v) {
+  if (v->producer >= 0)
+    return &r->nodes[v->producer];
+  for (int k = 0; k < v->n_readers; k++)
+    if (r->nodes[v->readers[k]].format == v->format)
+      return &r->nodes[v->readers[k]];
+  return NULL;
+}
+
+static void print_value_outcome(const struct review *r, const struct review_value *v, FILE *out) {
+  const struct review_node *n = decider(r, v);
+  print_line("because", out);
+  if (n)
+    fprintf(out, "node %s is %s: see `explain` of it\n", n->label, name_of(n->format));
+  else
+    fprintf(out, v->producer < 0 && !v->constant ? "the model's interface is kept\n"
+                                                 : "its readers do not agree on a narrow format\n");
+  print_line("otherwise", out);
+  if (v->fit.reason != REASON_NONE) {
+    fprintf(out, "to pass for %s it takes ", name_of(r->ladder[0]));
+    print_value_remedy(r, v, out);
+  } else if (isnan(v->fit.headroom) || r->ladder[0] == FORMAT_FP32 || v->constant) {
+    fprintf(out, "it follows the nodes around it");
+  } else {
+    double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
+    fprintf(out, "it fails for %s if its magnitude grows %.3g times", name_of(r->ladder[0]),
+            v->fit.headroom / margin);
+  }
+  fprintf(out, "\n");
+}
+
+static void explain_value(const struct review *r, const struct review_range *ranges,
+                          const struct review_value *v, FILE *out) {
+  fprintf(out, "%s %s: %s", v->constant ? "constant" : "tensor", v->label, name_of(v->format));
+  if (v->scale_log2)
+    fprintf(out, ", scaled by 2^%d", v->scale_log2);
+  if (v->fit.reason != REASON_NONE)
+    fprintf(out, "; fails for %s: %s", name_of(r->ladder[0]), reason_text(v->fit.reason));
+  fprintf(out, "\n");
+  print_numbers(r, v, out);
+  if (ranges && !v->constant)
+    print_range(&ranges[v->index], out);
+  print_neighbours(r, v, out);
+  if (!isnan(v->error)) {
+    print_line("measured", out);
+    fprintf(out, "relative L2 error %.3g against fp32, emulated\n", v->error);
+  }
+  print_value_outcome(r, v, out);
+}
+
+// ---- a node ----
+
+static void print_rule(const struct review *r, const struct review_node *n, FILE *out) {
+  const struct review_rule *rule = review_find_rule(r, n->rule);
+  print_line("rule", out);
+  if (n->rule[0] == '\0')
+    fprintf(out, "none matches: class %s\n", n->class);
+  else
+    fprintf(out, "%s (%s)%s%s\n", n->rule, n->class, rule && rule->why[0] ? ": " : "",
+            rule ? rule->why : "");
+}
+
+static void print_ends(const struct review *r, const char *what, const struct review_end *ends,
+                       int count, FILE *out) {
+  print_line(what, out);
+  for (int k = 0; k < count; k++) {
+    fprintf(out, "%s%s", k ? ", " : "", ends[k].label);
+    if (ends[k].value >= 0)
+      fprintf(out, " (%s)", name_of(r->values[ends[k].value].format));
+  }
+  fprintf(out, count ? "\n" : "none\n");
+}
+
+static void print_times(const struct review *r, const struct review_node *n, FILE *out) {
+  bool any = false;
+  for (int i = 0; i < r->n_ladder; i++) {
+    double seconds = n->seconds[r->ladder[i]];
+    if (isnan(seconds))
+      continue;
+    if (!any)
+      print_line("modelled", out);
+    fprintf(out, "%s%.3g us in %s", any ? ", " : "", 1e6 * seconds, name_of(r->ladder[i]));
+    any = true;
+  }
+  if (any)
+    fprintf(out, "%s%s; Casts not counted\n", r->target ? " on target " : "",
+            r->target ? r->target : "");
+}
+
+static void print_node_remedy(const struct review *r, const struct review_node *n, FILE *out) {
+  int v = n->because_of ? map_get(&r->values_by_label, 0, n->because_of) : -1;
+  print_line("otherwise", out);
+  if (n->reason == REASON_NONE)
+    fprintf(out, "it stays fp32 with --keep and its name");
+  else if (n->reason == REASON_SCHEMA && n->opset > 0)
+    fprintf(out, "opset %d of the operator takes %s", n->opset, name_of(n->tried));
+  else if (n->reason == REASON_SCHEMA)
+    fprintf(out, "no opset known here takes %s", name_of(n->tried));
+  else if (v >= 0 && r->values[v].fit.reason != REASON_NONE) {
+    fprintf(out, "for %s it takes ", name_of(r->ladder[0]));
+    print_value_remedy(r, &r->values[v], out);
+  } else
+    fprintf(out, "it takes %s", remedies[n->reason] ? remedies[n->reason] : "another tensor there");
+  fprintf(out, "\n");
+}
+
+static void explain_node(const struct review *r, const struct review_node *n, FILE *out) {
+  fprintf(out, "node %s (%s): %s", n->label, n->op, name_of(n->format));
+  if (n->reason != REASON_NONE)
+    fprintf(out, ", not %s: %s", name_of(n->tried), reason_text(n->reason));
+  fprintf(out, "\n");
+  print_rule(r, n, out);
+  int v = n->because_of ? map_get(&r->values_by_label, 0, n->because_of) : -1;
+  if (n->because_of) {
+    print_line("because", out);
+    fprintf(out, "of tensor %s", n->because_of);
+    if (v >= 0 && r->values[v].fit.reason != REASON_NONE)
+      fprintf(out, ": %s", reason_text(r->values[v].fit.reason));
+    fprintf(out, "\n");
+  }
+  if (v >= 0)
+    print_numbers(r, &r->values[v], out);
+  print_ends(r, "reads", n->inputs, n->n_inputs, out);
+  print_ends(r, "gives", n->outputs, n->n_outputs, out);
+  print_times(r, n, out);
+  for (int k = 0; k < n->n_outputs; k++) {
+    int value = n->outputs[k].value;
+    if (value < 0 || isnan(r->values[value].error))
+      continue;
+    print_line("measured", out);
+    fprintf(out, "%s: relative L2 error %.3g against fp32, emulated\n", n->outputs[k].label,
+            r->values[value].error);
+  }
+  print_node_remedy(r, n, out);
+}
+
+// ---- by name ----
+
+static bool is_asked_for(const char *name, const char *label, bool exact) {
+  return exact ? strcmp(name, label) == 0 : glob_match(name, label);
+}
+
+static enum status no_such_name(const struct review *r, const char *name, struct diag *d) {
+  const char *near = NULL;
+  const char *pair[3] = {NULL};
+  for (int i = 0; i < r->n_nodes + r->n_values; i++) {
+    pair[near != NULL] = i < r->n_nodes ? r->nodes[i].label : r->values[i - r->n_nodes].label;
+    pair[0] = near ? near : pair[0];
+    near = nearest_name(name, pair);
+  }
+  if (near)
+    diag_hint(d, "Did you mean %s?", near);
+  else
+    diag_hint(d, "The plan lists the names: \"node\" and \"value\" in %s.", r->path);
+  return diag_fail(d, STATUS_USAGE, "the plan has no node and no fp32 tensor \"%s\"", name);
+}
+
+enum status review_explain(const struct review *r, const struct review_range *ranges,
+                           const char *name, FILE *out, struct diag *d) {
+  bool exact =
+      map_get(&r->nodes_by_label, 0, name) >= 0 || map_get(&r->values_by_label, 0, name) >= 0;
+  int shown = 0;
+  for (int n = 0; n < r->n_nodes; n++)
+    if (is_asked_for(name, r->nodes[n].label, exact)) {
+      fprintf(out, shown++ ? "\n" : "");
+      explain_node(r, &r->nodes[n], out);
+    }
+  for (int v = 0; v < r->n_values; v++)
+    if (is_asked_for(name, r->values[v].label, exact)) {
+      fprintf(out, shown++ ? "\n" : "");
+      explain_value(r, ranges, &r->values[v], out);
+    }
+  return shown ? STATUS_OK : no_such_name(r, name, d);
+}

@@ -1,0 +1,387 @@
+// Reads plan, verdict and trace files for review. The files may come from anywhere: every member
+// that is used is checked for its type, and lists are only as long as the file.
+#include "review.h"
+
+#include "json.h"
+
+#include <math.h>
+#include <string.h>
+
+struct reading {
+  struct review *review;
+  struct arena *arena;
+  struct diag *diag;
+  const char *path, *text;
+  struct json_path at;
+};
+
+#define READ_FAIL(r, ...)                                                                          \
+  json_fail((r)->text, (r)->path, &(r)->at, STATUS_POLICY, (r)->diag, __VA_ARGS__)
+
+// ---- members ----
+
+static const cJSON *member(const cJSON *object, const char *key) {
+  return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+// The text of a member, in the arena; NULL if there is none.
+static const char *optional_text(struct reading *r, const cJSON *object, const char *key) {
+  const cJSON *item = member(object, key);
+  return cJSON_IsString(item) ? arena_strdup(r->arena, item->valuestring) : NULL;
+}
+
+static enum status text(struct reading *r, const cJSON *object, const char *key, const char **out) {
+  *out = optional_text(r, object, key);
+  return *out ? STATUS_OK : READ_FAIL(r, "\"%s\" is missing or no string", key);
+}
+
+static double number(const cJSON *object, const char *key, double otherwise) {
+  double value;
+  return json_to_number(member(object, key), &value) ? value : otherwise;
+}
+
+static int integer(const cJSON *object, const char *key, int otherwise) {
+  double value = number(object, key, otherwise);
+  return value >= -1e9 && value <= 1e9 ? (int)value : otherwise;
+}
+
+static enum status format(struct reading *r, const cJSON *object, const char *key,
+                          enum format_id *out) {
+  const char *name;
+  TRY(text(r, object, key, &name));
+  const struct format *f = format_find(name);
+  if (!f)
+    return READ_FAIL(r, "\"%s\": there is no format \"%s\"", key, name);
+  *out = f->id;
+  return STATUS_OK;
+}
+
+static enum reason reason(const cJSON *object) {
+  const cJSON *item = member(object, "reason");
+  for (int k = 0; cJSON_IsString(item) && k < REASON_COUNT; k++)
+    if (strcmp(reason_name((enum reason)k), item->valuestring) == 0)
+      return (enum reason)k;
+  return REASON_NONE;
+}
+
+static enum status list(struct reading *r, const cJSON *object, const char *key,
+                        const cJSON **out) {
+  *out = member(object, key);
+  return cJSON_IsArray(*out) ? STATUS_OK : READ_FAIL(r, "\"%s\" is missing or no list", key);
+}
+
+// As graph_value_label, except that it never puts "::" in front.
+static const char *value_label(struct reading *r, const char *scope, const char *name) {
+  return scope[0] ? arena_printf(r->arena, "%s::%s", scope, name) : name;
+}
+
+static enum status open_file(struct reading *r, const char *path, cJSON **root) {
+  r->path = path;
+  TRY(json_read(root, &r->text, path, STATUS_POLICY, r->arena, r->diag));
+  if (cJSON_IsObject(*root))
+    return STATUS_OK;
+  cJSON_Delete(*root);
+  return READ_FAIL(r, "not an object");
+}
+
+// ---- the plan ----
+
+static enum status read_policy(struct reading *r, const cJSON *root) {
+  struct review *out = r->review;
+  const cJSON *policy = member(root, "policy"), *ladder, *item;
+  TRY(text(r, policy, "name", &out->policy));
+  out->policy_version = integer(policy, "version", 0);
+  TRY(list(r, policy, "ladder", &ladder));
+  cJSON_ArrayForEach(item, ladder) {
+    const struct format *f = cJSON_IsString(item) ? format_find(item->valuestring) : NULL;
+    if (!f || out->n_ladder == (int)(sizeof out->ladder / sizeof out->ladder[0]))
+      return READ_FAIL(r, "policy.ladder is not a list of at most 8 formats");
+    out->ladder[out->n_ladder++] = f->id;
+  }
+  if (out->n_ladder == 0)
+    return READ_FAIL(r, "policy.ladder is empty");
+  const cJSON *limits = member(policy, "thresholds");
+  out->has_thresholds = limits != NULL;
+  out->thresholds = (struct plan_thresholds){
+      .margin = number(limits, "margin", NAN),
+      .max_zero_fraction = number(limits, "max_zero_fraction", NAN),
+      .max_subnormal_fraction = number(limits, "max_subnormal_fraction", NAN),
+      .constant_max_zero_fraction = number(limits, "constant_max_zero_fraction", NAN),
+      .constant_max_subnormal_fraction = number(limits, "constant_max_subnormal_fraction", NAN),
+      .max_lost_fraction = number(limits, "max_lost_fraction", NAN),
+      .max_angle_step = number(limits, "max_angle_step", NAN),
+      .keep_integers = cJSON_IsTrue(member(limits, "keep_integers")),
+  };
+  return STATUS_OK;
+}
+
+static enum status read_rules(struct reading *r, const cJSON *root) {
+  struct review *out = r->review;
+  const cJSON *rules = member(root, "rules"), *item;
+  out->rules = arena_array(r->arena, (size_t)cJSON_GetArraySize(rules), sizeof *out->rules);
+  cJSON_ArrayForEach(item, rules) {
+    struct review_rule *rule = &out->rules[out->n_rules++];
+    TRY(text(r, item, "rule", &rule->id));
+    TRY(text(r, item, "class", &rule->class));
+    TRY(text(r, item, "why", &rule->why));
+  }
+  return STATUS_OK;
+}
+
+static void read_costs(struct reading *r, const cJSON *root) {
+  struct review *out = r->review;
+  const cJSON *cost = member(root, "cost");
+  const cJSON *seconds = member(cost, "seconds"), *traffic = member(cost, "traffic_bytes");
+  out->target = optional_text(r, member(cost, "modelled_for"), "target");
+  out->time_before = number(seconds, "before", NAN);
+  out->time_after = number(seconds, "after", NAN);
+  out->traffic_before = number(traffic, "before", NAN);
+  out->traffic_after = number(traffic, "after", NAN);
+  out->casts = integer(cost, "casts", -1);
+}
+
+static enum status read_value(struct reading *r, const cJSON *item, struct review_value *v) {
+  const char *name;
+  TRY(text(r, item, "value", &name));
+  TRY(text(r, item, "scope", &v->scope));
+  v->label = value_label(r, v->scope, name);
+  TRY(format(r, item, "format", &v->format));
+  v->scale_log2 = integer(item, "scale_log2", 0);
+  v->constant = cJSON_IsTrue(member(item, "constant"));
+  double lost = number(item, "lost_updates_fraction", NAN);
+  v->fit = (struct fit){
+      .reason = reason(item),
+      .absmax = number(item, "absmax", NAN),
+      .headroom = number(item, "headroom", NAN),
+      .zero_fraction = number(item, "zero_fraction", NAN),
+      .subnormal_fraction = number(item, "subnormal_fraction", NAN),
+      .sqnr_db = number(item, "sqnr_db", NAN),
+      .accumulates = !isnan(lost),
+      .lost_fraction = lost,
+  };
+  v->error = number(item, "measured_relative_l2", NAN);
+  v->producer = -1;
+  return STATUS_OK;
+}
+
+static enum status read_values(struct reading *r, const cJSON *root) {
+  struct review *out = r->review;
+  const cJSON *values, *item;
+  TRY(list(r, root, "values", &values));
+  out->values = arena_array(r->arena, (size_t)cJSON_GetArraySize(values), sizeof *out->values);
+  json_push_key(&r->at, "values");
+  cJSON_ArrayForEach(item, values) {
+    int index = out->n_values++;
+    json_push_index(&r->at, index);
+    struct review_value *v = &out->values[index];
+    TRY(read_value(r, item, v));
+    v->index = index;
+    map_put(&out->values_by_label, 0, v->label, index);
+    if (!v->scope[0])  // where the label without "::" would read like one of another scope
+      map_put(&out->values_by_label, 0, arena_printf(r->arena, "::%s", v->label), index);
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  return STATUS_OK;
+}
+
+static enum status read_ends(struct reading *r, const cJSON *node, const char *key,
+                             struct review_end **ends, int *count) {
+  const cJSON *labels, *item;
+  TRY(list(r, node, key, &labels));
+  *ends = arena_array(r->arena, (size_t)cJSON_GetArraySize(labels), sizeof **ends);
+  cJSON_ArrayForEach(item, labels) {
+    if (!cJSON_IsString(item))
+      return READ_FAIL(r, "\"%s\" is not a list of strings", key);
+    struct review_end *end = &(*ends)[(*count)++];
+    end->label = arena_strdup(r->arena, item->valuestring);
+    end->value = map_get(&r->review->values_by_label, 0, end->label);
+  }
+  return STATUS_OK;
+}
+
+static enum status read_node(struct reading *r, const cJSON *item, struct review_node *n) {
+  TRY(text(r, item, "node", &n->label));
+  TRY(text(r, item, "scope", &n->scope));
+  TRY(text(r, item, "op", &n->op));
+  TRY(text(r, item, "class", &n->class));
+  TRY(text(r, item, "rule", &n->rule));
+  TRY(format(r, item, "format", &n->format));
+  n->name = optional_text(r, item, "name");
+  n->reason = reason(item);
+  n->tried = r->review->ladder[0];
+  if (member(item, "tried"))
+    TRY(format(r, item, "tried", &n->tried));
+  n->because_of = optional_text(r, item, "because_of");
+  n->opset = integer(item, "allowed_from_opset", 0);
+  TRY(read_ends(r, item, "inputs", &n->inputs, &n->n_inputs));
+  TRY(read_ends(r, item, "outputs", &n->outputs, &n->n_outputs));
+  for (int f = 0; f < FORMAT_COUNT; f++)
+    n->seconds[f] = number(member(item, "seconds"), formats[f].name, NAN);
+  return STATUS_OK;
+}
+
+static enum status read_nodes(struct reading *r, const cJSON *root) {
+  struct review *out = r->review;
+  const cJSON *nodes, *item;
+  TRY(list(r, root, "nodes", &nodes));
+  out->nodes = arena_array(r->arena, (size_t)cJSON_GetArraySize(nodes), sizeof *out->nodes);
+  json_push_key(&r->at, "nodes");
+  cJSON_ArrayForEach(item, nodes) {
+    json_push_index(&r->at, out->n_nodes);
+    struct review_node *n = &out->nodes[out->n_nodes];
+    TRY(read_node(r, item, n));
+    map_put(&out->nodes_by_label, 0, n->label, out->n_nodes++);
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  return STATUS_OK;
+}
+
+// Who makes and who reads each value.
+static void link_values(struct review *r, struct arena *a) {
+  for (int pass = 0; pass < 2; pass++) {
+    for (int n = 0; n < r->n_nodes; n++) {
+      const struct review_node *node = &r->nodes[n];
+      for (int k = 0; k < node->n_outputs; k++)
+        if (node->outputs[k].value >= 0)
+          r->values[node->outputs[k].value].producer = n;
+      for (int k = 0; k < node->n_inputs; k++) {
+        struct review_value *v =
+            node->inputs[k].value >= 0 ? &r->values[node->inputs[k].value] : NULL;
+        if (v && pass == 1)
+          v->readers[v->n_readers] = n;
+        if (v)
+          v->n_readers++;
+      }
+    }
+    for (int v = 0; pass == 0 && v < r->n_values; v++) {
+      r->values[v].readers =
+          arena_array(a, (size_t)r->values[v].n_readers, sizeof *r->values[v].readers);
+      r->values[v].n_readers = 0;
+    }
+  }
+}
+
+static enum status read_plan(struct reading *r, const cJSON *root) {
+  if (integer(root, "schema", 0) != 1)
+    return READ_FAIL(r, "not a plan file of schema 1");
+  TRY(text(r, member(root, "model"), "file", &r->review->model_file));
+  TRY(text(r, member(root, "model"), "sha256", &r->review->model_sha256));
+  TRY(read_policy(r, root));
+  TRY(read_rules(r, root));
+  read_costs(r, root);
+  TRY(read_values(r, root));
+  TRY(read_nodes(r, root));
+  link_values(r->review, r->arena);
+  return STATUS_OK;
+}
+
+enum status review_read(struct review *r, const char *path, struct arena *a, struct diag *d) {
+  *r = (struct review){.path = path, .nodes_by_label.arena = a, .values_by_label.arena = a};
+  struct reading reading = {.review = r, .arena = a, .diag = d};
+  cJSON *root;
+  TRY(open_file(&reading, path, &root));
+  enum status status = read_plan(&reading, root);
+  cJSON_Delete(root);
+  return status;
+}
+
+const struct review_rule *review_find_rule(const struct review *r, const char *id) {
+  for (int i = 0; i < r->n_rules; i++)
+    if (strcmp(r->rules[i].id, id) == 0)
+      return &r->rules[i];
+  return NULL;
+}
+
+// ---- the verdict ----
+
+static enum status read_verdict(struct reading *r, const cJSON *root) {
+  const cJSON *values, *item;
+  const char *sha256;
+  TRY(text(r, root, "sha256", &sha256));
+  if (strcmp(sha256, r->review->model_sha256) != 0)
+    return READ_FAIL(r, "is of another model than %s", r->review->path);
+  TRY(list(r, member(root, "verdict"), "values", &values));
+  cJSON_ArrayForEach(item, values) {
+    const char *label;
+    TRY(text(r, item, "value", &label));
+    int v = map_get(&r->review->values_by_label, 0, label);
+    if (v >= 0)
+      r->review->values[v].error = number(item, "relative_l2", NAN);
+  }
+  return STATUS_OK;
+}
+
+enum status review_read_errors(struct review *r, const char *path, struct arena *a,
+                               struct diag *d) {
+  struct reading reading = {.review = r, .arena = a, .diag = d};
+  cJSON *root;
+  TRY(open_file(&reading, path, &root));
+  enum status status = read_verdict(&reading, root);
+  cJSON_Delete(root);
+  return status;
+}
+
+// ---- the trace ----
+
+static void read_range(const cJSON *item, const char *label, struct review_range *out) {
+  const cJSON *positive = member(item, "positive"), *negative = member(item, "negative");
+  double above = number(positive, "count", 0), below = number(negative, "count", 0);
+  double infinities =
+      number(item, "positive_infinities", 0) + number(item, "negative_infinities", 0);
+  *out = (struct review_range){
+      .label = label,
+      .runs = number(item, "runs", 0),
+      .count = number(item, "count", 0),
+      .zeros = number(item, "zeros", 0),
+      .nans = number(item, "nans", 0),
+      .infinities = infinities,
+  };
+  if (above > 0)
+    out->highest = number(positive, "max", NAN);
+  else if (out->zeros == 0 && below > 0)
+    out->highest = -number(negative, "min", NAN);
+  if (below > 0)
+    out->lowest = -number(negative, "max", NAN);
+  else if (out->zeros == 0 && above > 0)
+    out->lowest = number(positive, "min", NAN);
+  out->smallest = fmin(above > 0 ? number(positive, "min", NAN) : INFINITY,
+                       below > 0 ? number(negative, "min", NAN) : INFINITY);
+  out->smallest = isfinite(out->smallest) ? out->smallest : 0;
+}
+
+static enum status read_trace(struct reading *r, const cJSON *root, const struct review *review,
+                              struct review_range *out) {
+  const cJSON *values, *item;
+  const char *sha256;
+  TRY(text(r, member(root, "model"), "sha256", &sha256));
+  if (strcmp(sha256, review->model_sha256) != 0)
+    return READ_FAIL(r, "the trace is of another model than %s", review->path);
+  TRY(list(r, root, "values", &values));
+  cJSON_ArrayForEach(item, values) {
+    const char *name, *scope;
+    TRY(text(r, item, "name", &name));
+    TRY(text(r, item, "scope", &scope));
+    int v = map_get(&review->values_by_label, 0, value_label(r, scope, name));
+    if (v >= 0)
+      read_range(item, review->values[v].label, &out[v]);
+  }
+  return STATUS_OK;
+}
+
+enum status review_read_trace(const struct review *r, const char *path, struct review_range **out,
+                              struct arena *a, struct diag *d) {
+  struct reading reading = {.arena = a, .diag = d};
+  cJSON *root;
+  TRY(open_file(&reading, path, &root));
+  *out = arena_array(a, (size_t)r->n_values, sizeof **out);
+  enum status status = read_trace(&reading, root, r, *out);
+  cJSON_Delete(root);
+  return status;
+}
+
+void review_print(const char *text, FILE *out) {
+  for (; *text; text++)
+    putc(((unsigned char)*text < 0x20 && *text != '\n') || *text == 0x7f ? '?' : *text, out);
+}

@@ -1,0 +1,182 @@
+#!/bin/sh
+# Reviewing a plan: what is explained, compared, and handed on to other tools.
+. "$(dirname "$0")/lib.sh"
+
+model=$digits/digits.onnx
+data=$digits/samples
+
+# planned [OPTION...]: t.json and p.json of the demo's model.
+planned() {
+  [ -e t.json ] || with_code 0 trace "$model" --data "$data" -o t.json
+  quietly plan "$model" --trace t.json -o p.json "$@"
+}
+
+test_explain_needs_the_plan_alone() {
+  planned
+  mkdir elsewhere
+  mv p.json elsewhere
+  cd elsewhere
+  quietly explain p.json logits
+  has out 'tensor logits: fp16' 'made by    /logits (Gemm, fp16)' \
+    'read by    /probabilities (Softmax, fp32)' 'at least 2: passes'
+  quietly explain p.json /probabilities
+  has out 'node /probabilities (Softmax): fp32, not fp16' 'softmax-and-losses (pin): Exponentials' \
+    'reads      logits (fp16)' 'us in fp16' 'us in fp32' '--narrow'
+}
+
+test_explain_takes_globs_and_constants() {
+  planned
+  quietly explain p.json 'stem*'
+  has out 'constant stem.weight: fp16' 'tensor stem.relu: fp16'
+  lacks out 'tensor wide.relu'
+  quietly explain p.json '*/conv'
+  has out 'node /stem/conv (Conv): fp16'
+}
+
+test_explain_of_no_name_says_the_near_one() {
+  planned
+  with_code 2 explain p.json logit
+  has err '"logit"' 'Did you mean logits?'
+  with_code 2 explain p.json 'nothing-like-this-*'
+  has err 'p.json'
+  with_code 2 explain p.json
+  has err 'NAME' '--why-not'
+  with_code 2 explain p.json logits --why-not fp16
+  has err 'either'
+}
+
+test_explain_says_what_a_failing_tensor_would_need() {
+  with_code 0 trace "$hazards/hazards.onnx" --data "$hazards/samples" -o t.json
+  with_code 0 plan "$hazards/hazards.onnx" --trace t.json -o p.json
+  quietly explain p.json '*'
+  has out 'FAILS' 'leaves the format'"'"'s range' 'bf16 in the ladder'
+}
+
+test_explain_adds_what_trace_and_verify_measured() {
+  planned
+  quietly explain p.json logits --trace t.json
+  matches out '^  traced     6 runs, 2700 elements from -[0-9.]+ to [0-9.]+'
+  lacks out 'measured'
+  quietly verify "$model" --plan p.json --data "$data" --json
+  mv out v.json
+  quietly explain p.json logits --verdict v.json
+  matches out '^  measured   relative L2 error [0-9.e-]+ against fp32'
+  grep measured out >from_verdict
+  quietly convert "$model" --data "$data" -o y.onnx --save-plan c.json
+  quietly explain c.json logits
+  grep measured out >from_plan
+  same from_verdict from_plan
+}
+
+test_trace_or_verdict_of_another_model_is_refused() {
+  planned
+  with_code 0 trace "$hazards/hazards.onnx" --data "$hazards/samples" -o other.json
+  with_code 4 explain p.json logits --trace other.json
+  has err 'other.json' 'another model'
+  echo '{"sha256": "0"}' >v.json
+  with_code 4 explain p.json logits --verdict v.json
+  has err 'v.json' 'another model'
+}
+
+test_why_not_ranks_what_keeps_nodes_wide() {
+  planned --keep '/wide/conv' --keep '/stem/*'
+  quietly explain p.json --why-not fp16
+  matches out '^[0-9]+ of 18 float nodes are not fp16; in it they would save'
+  has out '(--keep /stem/*)' '(softmax-and-losses)'
+  sed -n 's/^ *\([0-9.e+-]*\) us  .*/\1/p' out >gains
+  [ "$(wc -l <gains)" -ge 3 ]
+  sort -rg gains >sorted
+  same gains sorted
+  with_code 2 explain p.json --why-not bf16
+  has err "ladder has no bf16"
+  with_code 2 explain p.json --why-not fp17
+  has err 'fp17'
+}
+
+test_diff_of_a_plan_and_itself_is_0() {
+  planned
+  quietly diff p.json p.json
+  has out 'the same decisions'
+  quietly diff p.json p.json --json
+  has out '"same": true'
+}
+
+test_diff_names_changes_with_their_reasons_and_is_1() {
+  planned
+  mv p.json a.json
+  planned --keep '/wide/*'
+  with_code 1 diff a.json p.json
+  empty err
+  has out 'node /wide/conv (Conv): fp16 by rule convolutions -> fp32 (class by rule --keep /wide/*)' \
+    'tensor wide.conv: fp16 -> fp32' 'narrow nodes 17 of 18 ->' 'modelled'
+  with_code 1 diff a.json p.json --json
+  has out '{"node": "/wide/conv", "before": {"format": "fp16"' '"same": false'
+  is_json out
+}
+
+test_diff_of_plans_of_two_models_says_so() {
+  planned
+  with_code 0 plan "$hazards/hazards.onnx" -o h.json
+  with_code 1 diff p.json h.json
+  has out 'different models' 'not there'
+}
+
+test_what_is_no_plan_is_refused() {
+  planned
+  echo '[]' >list.json
+  echo '{"schema": 2}' >other.json
+  sed 's/"nodes": \[/"nodes": 3, "x": [/' p.json >nodes.json
+  sed 's/"outputs": \["stem.conv"\]/"outputs": [7]/' p.json >ends.json
+  sed 's/"format": "fp16"/"format": "fp17"/' p.json >format.json
+  for broken in list other nodes ends format; do
+    with_code 4 explain $broken.json logits
+    has err "$broken.json"
+    with_code 4 diff p.json $broken.json
+    has err "$broken.json"
+    with_code 4 emit $broken.json --for tensorrt -o out.args
+    missing out.args
+  done
+  with_code 7 explain nothing.json logits
+}
+
+test_emit_writes_trtexec_arguments() {
+  planned
+  quietly emit p.json --for tensorrt -o trt.args
+  empty out
+  matches trt.args '^--fp16$'
+  matches trt.args '^--precisionConstraints=obey$'
+  matches trt.args '^--layerPrecisions=/stem/conv:fp16,.*,/logits:fp16,/probabilities:fp32$'
+  matches trt.args '^--layerOutputTypes=/stem/conv:fp16,.*,/probabilities:fp32$'
+}
+
+test_emit_names_unnamed_layers_as_the_parser_does_and_says_what_it_leaves_out() {
+  with_code 0 plan "$tiny/names.onnx" -o p.json
+  with_code 0 emit p.json --for tensorrt -o trt.args
+  has trt.args 'node_of_'
+  with_code 0 plan "$tiny/if_loop.onnx" -o p.json
+  with_code 0 emit p.json --for tensorrt -o trt.args
+  has err 'left to TensorRT'
+}
+
+test_emit_writes_the_ranges_of_the_trace() {
+  planned
+  quietly emit p.json --for onnxruntime --trace t.json -o calibration.json
+  is_json calibration.json
+  has calibration.json '"logits": {"lowest": {"data": -' '"CalibrationMethod.MinMax"' \
+    '"image": {"lowest": {"data": 0, "dtype": "float32"'
+  with_code 2 emit p.json --for onnxruntime -o calibration.json
+  has err '--trace'
+}
+
+test_emit_says_what_is_missing_and_spares_what_it_reads() {
+  planned
+  with_code 2 emit p.json --for tensorrt
+  has err '-o'
+  with_code 2 emit p.json --for tensorr -o x
+  has err 'Did you mean tensorrt?'
+  cp p.json before.json
+  with_code 2 emit p.json --for tensorrt -o p.json
+  same p.json before.json
+}
+
+run_tests
