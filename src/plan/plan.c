@@ -6,6 +6,7 @@
 #include "plan_assign.h"
 #include "plan_engine.h"
 #include "plan_fit.h"
+#include "plan_pattern.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ static const struct {
     [REASON_PROMOTED] = {"promoted", "was promoted, since a claim did not hold with it narrow"},
     [REASON_QUANTISED] = {"quantised", "is part of a quantised island, which is left alone"},
     [REASON_ENGINE] = {"engine", "ONNX Runtime crashes on this pattern if it is narrow"},
+    [REASON_PATTERN] = {"pattern", "part of a pattern that stays in fp32 as a whole"},
     [REASON_STEP] = {"step", "updates of a value are smaller than a step of the format"},
     [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
 };
@@ -102,6 +104,7 @@ struct planner {
   const struct policy *policy;
   struct arena *arena;
   struct fits fits;
+  struct patterns patterns;
   bool converted;    // pass_metadata marked the model
   bool *shape_math;  // by value: computed from shapes and constants alone
   uint8_t *allowed;  // by node: bit r for rung r
@@ -134,6 +137,7 @@ static void classify(struct planner *pl, int n) {
       .op = node->proto->op_type,
       .node = graph_node_label(pl->graph, n),
       .scope = pl->graph->scopes[node->scope].path,
+      .pattern = pl->patterns.kind[n],
   };
   for (int k = 0; k < node->n_inputs && k < 64; k++)
     if (node->inputs[k] >= 0 && graph_constant(pl->graph, node->inputs[k]))
@@ -148,6 +152,7 @@ static void classify(struct planner *pl, int n) {
       .class = class,
       .rule = rule,
       .rule_id = rule ? rule->id : "",
+      .pattern = pl->patterns.kind[n],
       .format = FORMAT_FP32,
       .reason_value = -1,
       .reason_format = pl->policy->ladder[0],
@@ -380,7 +385,10 @@ static enum reason structural_reason(const struct planner *pl, int n) {
     return REASON_QUANTISED;
   if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && plan_engine_fault(pl->graph, n))
     return REASON_ENGINE;
-  return class == CLASS_NARROW || class == CLASS_FOLLOW ? REASON_NONE : REASON_CLASS;
+  if (class == CLASS_NARROW || class == CLASS_FOLLOW)
+    return REASON_NONE;
+  const struct rule *rule = pl->plan->nodes[n].rule;
+  return rule && rule->patterns ? REASON_PATTERN : REASON_CLASS;
 }
 
 // The first opset at which both the operator and Cast take the format; 0 if no known one does.
@@ -421,6 +429,40 @@ static enum status find_allowed(struct planner *pl, int n, struct diag *d) {
     }
   }
   return find_wide_variables(pl, n, d);
+}
+
+// ---- patterns ----
+
+// Whether a rule for patterns decided about the node, as one part of a whole.
+static bool in_ruled_pattern(const struct planner *pl, int n) {
+  const struct node_plan *node = &pl->plan->nodes[n];
+  return node->rule && node->rule->patterns && node->reason != REASON_NOT_FLOAT;
+}
+
+// A pattern that a rule gives a class runs as a whole: none of its nodes may run in a format in
+// which another may not.
+static void unite_patterns(struct planner *pl) {
+  int n_nodes = pl->graph->n_nodes;
+  uint8_t *missing = arena_array(pl->arena, (size_t)n_nodes, sizeof *missing);  // by end
+  int *culprit = arena_array(pl->arena, (size_t)n_nodes, sizeof *culprit);      // by end
+  for (int n = 0; n < n_nodes; n++) {
+    int end = in_ruled_pattern(pl, n) ? pl->patterns.end[n] : -1;
+    if (end < 0 || (missing[end] | (uint8_t)~pl->allowed[n]) == missing[end])
+      continue;
+    missing[end] |= (uint8_t)~pl->allowed[n];
+    culprit[end] = pl->plan->nodes[n].reason_value;
+  }
+  for (int n = 0; n < n_nodes; n++) {
+    int end = in_ruled_pattern(pl, n) ? pl->patterns.end[n] : -1;
+    if (end < 0 || !(pl->allowed[n] & missing[end]))
+      continue;
+    pl->allowed[n] &= (uint8_t)~missing[end];
+    struct node_plan *node = &pl->plan->nodes[n];
+    if (node->reason != REASON_NONE)
+      continue;
+    node->reason = REASON_PATTERN;
+    node->reason_value = culprit[end];
+  }
 }
 
 // ---- formats of values ----
@@ -554,10 +596,12 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   pl.converted = is_converted(g->model->proto);
   fits_init(&pl.fits, g, t, policy, promotions, a);
   find_shape_math(&pl);
+  patterns_find(&pl.patterns, g, a);
   for (int n = 0; n < g->n_nodes; n++) {
     classify(&pl, n);
     TRY(find_allowed(&pl, n, d));
   }
+  unite_patterns(&pl);
   struct costs costs;
   costs_init(&costs, g, t, &policy->target, a);
   assign_formats(p, g, pl.allowed, &costs, a);

@@ -31,6 +31,7 @@ enum reason {
   REASON_QUANTISED,     // part of a quantised island
   REASON_ENGINE,        // an engine in wide use crashes on it narrow
   REASON_POLYMORPHIC,   // inside a function that is called with different types
+  REASON_PATTERN,       // part of a pattern that stays in fp32 as a whole
   REASON_STEP,          // updates of the value are smaller than a step
   REASON_COUNT
 };
@@ -56,6 +57,7 @@ struct node_plan {
   enum node_class class;
   const struct rule *rule;       // NULL: none matched
   const char *rule_id;           // "" if none
+  enum pattern pattern;          // that the node is part of
   enum format_id format;         // computed in it; FORMAT_FP32 also for nodes without any float
   enum reason reason;            // why not the most wanted format; REASON_NONE if it is
   int reason_value;              // the value that decided (overflow, constant ...), or -1

@@ -358,6 +358,15 @@ static enum status read_wide_variables(struct plan_reader *r, const cJSON *item,
   return STATUS_OK;
 }
 
+// For people, as a reason is: an unknown one is none.
+static enum pattern pattern_member(const cJSON *item) {
+  const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "pattern");
+  for (int k = 1; name && cJSON_IsString(name) && k < PATTERN_COUNT; k++)
+    if (strcmp(pattern_name((enum pattern)k), name->valuestring) == 0)
+      return (enum pattern)k;
+  return PATTERN_NONE;
+}
+
 static enum status read_node(struct plan_reader *r, const cJSON *item) {
   int scope, index;
   const char *op, *label;
@@ -388,6 +397,7 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
                      class);
   TRY(format_member(r, item, "format", &node->format));
   node->reason = node->format == FORMAT_FP32 ? REASON_CLASS : REASON_NONE;
+  node->pattern = pattern_member(item);
   const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "reason");
   for (int k = 0; reason && cJSON_IsString(reason) && k < REASON_COUNT; k++)
     if (strcmp(reason_name((enum reason)k), reason->valuestring) == 0)

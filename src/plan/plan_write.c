@@ -195,6 +195,8 @@ static void write_node(struct json_writer *w, const struct plan *p, const struct
   json_string(w, "op", in->proto->op_type);
   json_string(w, "class", node_class_name(node->class));
   json_string(w, "rule", node->rule_id);
+  if (node->pattern != PATTERN_NONE)
+    json_string(w, "pattern", pattern_name(node->pattern));
   json_string(w, "format", formats[node->format].name);
   if (node->reason != REASON_NONE) {
     json_string(w, "reason", reason_name(node->reason));

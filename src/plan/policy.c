@@ -175,7 +175,9 @@ const struct rule *policy_match(const struct policy *p, const struct rule_subjec
   for (int i = 0; i < p->n_rules; i++) {
     const struct rule *r = &p->rules[i];
     bool constants = (r->constant_inputs & ~subject->constant_inputs) == 0;
-    if (constants && ops_match(r, op) && (!r->nodes || any_glob(r->nodes, subject->node)) &&
+    bool pattern = !r->patterns || (r->patterns >> subject->pattern & 1);
+    if (constants && pattern && ops_match(r, op) &&
+        (!r->nodes || any_glob(r->nodes, subject->node)) &&
         (!r->scopes || any_glob(r->scopes, subject->scope)) &&
         (!r->tensors || tensors_match(r, subject)))
       return r;

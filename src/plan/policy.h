@@ -6,6 +6,7 @@
 #include "arena.h"
 #include "diag.h"
 #include "format.h"
+#include "plan_pattern.h"
 #include "plan_windows.h"
 #include "target.h"
 
@@ -26,6 +27,7 @@ struct rule {
   const char **tensors;      // names of any input or output
   const char **scopes;       // scope paths; "" is the main graph
   uint64_t constant_inputs;  // bit k: input k must be a constant; 0: any
+  uint32_t patterns;         // bit k: the node may be part of pattern k; 0: any, or none
   enum node_class class;
   const char *why;  // a sentence for the plan and the report
 };
@@ -123,6 +125,7 @@ struct rule_subject {
   const char *const *tensors;
   int n_tensors;
   uint64_t constant_inputs;  // bit k: input k is a constant (graph_constant); k under 64
+  enum pattern pattern;      // that the node is part of
 };
 // The first rule that matches, or NULL (then the class is keep: an unknown operator stays wide).
 // domain may be NULL; "" and "ai.onnx" are one.

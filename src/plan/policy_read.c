@@ -48,6 +48,23 @@ static enum status read_input(struct reader *r, const cJSON *value, const struct
   return STATUS_OK;
 }
 
+// Names of patterns, kept as a bit mask.
+static enum status read_patterns(struct reader *r, const cJSON *value, const struct field *f,
+                                 void *base) {
+  struct rule *rule = base;
+  int count;
+  (void)f;
+  TRY(fields_check_list(r, value, PATTERN_COUNT, &count));
+  for (int i = 0; i < count; i++) {
+    int index;
+    json_push_index(&r->path, i);
+    TRY(fields_find_choice(r, cJSON_GetArrayItem(value, i), pattern_names(), &index));
+    rule->patterns |= (uint32_t)1 << (index + 1);
+    json_pop(&r->path);
+  }
+  return STATUS_OK;
+}
+
 static int compare_names(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -145,6 +162,7 @@ static const struct field match_fields[] = {
     GLOBS(struct rule, "node", nodes, 1),
     GLOBS(struct rule, "tensor", tensors, 1),
     GLOBS(struct rule, "scope", scopes, 0),
+    {"pattern", read_patterns, 0, true, 0, 0, NULL, NULL},
     {"constant_input", read_input, offsetof(struct rule, constant_inputs), true, 0, 63, NULL, NULL},
     END,
 };

@@ -65,6 +65,26 @@ static void plan_refuses_a_result_that_overflows(void **state) {
   expect_wide(f, "y", REASON_OVERFLOW, "y");
 }
 
+// The sum itself is wide; what reads it is not narrow either, though every term fits.
+static void plan_keeps_the_readers_of_a_sum_that_does_not_fit(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[1,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "ReduceSum", "h", "sum");
+  build_node(&f->b, "Mul", "h sum", "scaled");
+  build_node(&f->b, "MatMul", "scaled w", "y");
+  build_output(&f->b, "y", "float[1,2]");
+  planning_index(f);
+  planning_decide(f);
+  assert_int_equal(node_format(f, "scaled"), FORMAT_FP16);
+  planning_see(f, "sum", (float[]){1e5f}, 1);
+  planning_decide(f);
+  assert_int_equal(node_format(f, "h"), FORMAT_FP16);
+  assert_int_equal(node_format(f, "sum"), FORMAT_FP32);
+  expect_wide(f, "scaled", REASON_OVERFLOW, "sum");
+}
+
 static void plan_counts_vanished_elements(void **state) {
   struct planning *f = product(state);
   float x[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1e-8f};  // 1e-8 is zero in fp16: 10 %, the threshold
@@ -149,6 +169,55 @@ static void follower(struct planning *f, const char *op, const char *type, const
   planning_index(f);
   planning_decide(f);
   assert_int_equal(node_format(f, "h"), FORMAT_FP16);
+}
+
+// Masks, floors and epsilons as exporters write them, by what each format makes of them.
+static void plan_tests_masks_and_epsilons_in_each_format(void **state) {
+  (void)state;
+  static const struct {
+    float constant;
+    bool fp16, bf16;  // the operator may run in it
+  } cases[] = {
+      {-3.4028235e38f, false, false},  // rounds to -inf in both
+      {-3.4e38f, false, false},
+      {-3.38e38f, false, true},  // the largest of bf16 is 3.3895e38
+      {1e30f, false, true},
+      {-1e9f, false, true},
+      {-65504, true, true},
+      {-10000, true, true},
+      {-INFINITY, true, true},
+      {1e-12f, false, true},
+      {1e-8f, false, true},
+      {1e-5f, false, true},  // subnormal in fp16, as a whole
+      {1e-3f, true, true},
+  };
+  static const struct {
+    const char *op, *inputs;
+  } operators[] = {{"Add", "h c"}, {"Max", "c h"}, {"Where", "mask h c"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int k = 0; k < 6; k++) {
+      void *setting;
+      planning_set_up(&setting);
+      struct planning *f = setting;
+      enum format_id format = k % 2 ? FORMAT_BF16 : FORMAT_FP16;
+      planning_ladder(f, format, FORMAT_COUNT);
+      build_input(&f->b, "x", "float[1,2]");
+      build_input(&f->b, "mask", "bool[1,2]");
+      build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+      build_floats(&f->b, "c", "float[]", &cases[i].constant);
+      build_node(&f->b, "MatMul", "x w", "h");
+      build_node(&f->b, operators[k / 2].op, operators[k / 2].inputs, "y");
+      build_output(&f->b, "y", "float[1,2]");
+      planning_index(f);
+      planning_decide(f);
+      bool narrow = node_format(f, "y") == format;
+      if (narrow != (k % 2 ? cases[i].bf16 : cases[i].fp16))
+        fail_msg("%s %g in %s: %s", operators[k / 2].op, (double)cases[i].constant,
+                 formats[format].name, narrow ? "narrow" : "wide");
+      if (!narrow)
+        expect_wide(f, "y", REASON_CONSTANT, "c");
+      planning_tear_down(&setting);
+    }
 }
 
 static void plan_keeps_a_mask_of_minus_3e38(void **state) {
@@ -317,6 +386,7 @@ int main(void) {
       TEST(plan_takes_a_value_at_the_margin),
       TEST(plan_refuses_a_value_beyond_the_margin),
       TEST(plan_refuses_a_result_that_overflows),
+      TEST(plan_keeps_the_readers_of_a_sum_that_does_not_fit),
       TEST(plan_counts_vanished_elements),
       TEST(plan_does_not_count_true_zeros_as_vanished),
       TEST(plan_counts_subnormal_elements),
@@ -326,6 +396,7 @@ int main(void) {
       TEST(plan_keeps_what_was_not_seen),
       TEST(plan_without_a_trace_keeps_everything),
       TEST(plan_names_the_tensor_with_the_least_headroom),
+      TEST(plan_tests_masks_and_epsilons_in_each_format),
       TEST(plan_keeps_a_mask_of_minus_3e38),
       TEST(plan_keeps_an_epsilon_that_vanishes),
       TEST(plan_takes_infinite_constants),

@@ -141,6 +141,9 @@ static void policy_refuses_mistakes_with_their_place(void **state) {
       {"\"id\": \"b\"", "\"id\": \"\"", "p.json:16", "rules[1].id: must not be empty", ""},
       {"\"com.x:Q*\"", "\"\"", "p.json:16", "rules[1].match.op[1]: must not be empty", ""},
       {"\"com.x:Q*\"", "7", "p.json:16", "rules[1].match.op[1]: expected a string", ""},
+      {"\"tensor\": [\"t?\"]", "\"pattern\": [\"layer-nrom\"]", "p.json:18",
+       "rules[2].match.pattern[0]: unknown value \"layer-nrom\"", "Did you mean \"layer-norm\"?"},
+      {"\"tensor\": [\"t?\"]", "\"pattern\": []", "p.json:18", "pattern: must not be empty", ""},
       {"[\"\"]", "[]", "p.json:18", "rules[2].match.scope: must not be empty", ""},
       {"\"limit\": 0.01", "\"limit\": -1", "p.json:22", "claims[1].limit: -1 is out of range", ""},
       {"\"limit\": 0.01,\n", "\n", "p.json:22", "claims[1]: the key \"limit\" is missing", ""},
@@ -270,6 +273,25 @@ static void first_matching_rule_wins(void **state) {
   arena_free(&a);
 }
 
+static void a_rule_for_patterns_matches_their_nodes_only(void **state) {
+  (void)state;
+  struct arena a = {0};
+  struct diag d = {0};
+  struct policy p;
+  char *text = replaced("\"op\": [\"MatMul\", \"Add\"]", "\"pattern\": [\"gelu\", \"softmax\"]");
+  assert_int_equal(policy_parse(&p, text, "p.json", &a, &d), STATUS_OK);
+  struct rule_subject s = {.op = "Add", .node = "/enc/1", .scope = "fn:x.f"};
+  assert_null(policy_match(&p, &s));
+  s.pattern = PATTERN_RMS_NORM;
+  assert_null(policy_match(&p, &s));
+  s.pattern = PATTERN_SOFTMAX;
+  assert_string_equal(policy_match(&p, &s)->id, "a");
+  s.node = "/dec/1";  // every criterion must hold
+  assert_null(policy_match(&p, &s));
+  free(text);
+  arena_free(&a);
+}
+
 static void globs_match_whole_names(void **state) {
   (void)state;
   assert_true(glob_match("", "") && !glob_match("", "a") && glob_match("*", ""));
@@ -391,6 +413,12 @@ static void shipped_policies_classify_as_they_should(void **state) {
     assert_string_equal(policy_match(&p, &half)->id, "constant-divisor");
     half.constant_inputs = 1;
     assert_int_equal(policy_match(&p, &half)->class, CLASS_PIN);
+    struct rule_subject part = {.op = "Add", .node = "", .scope = "", .pattern = PATTERN_RMS_NORM};
+    assert_int_equal(policy_match(&p, &part)->class, CLASS_PIN);
+    part.pattern = PATTERN_SOFTMAX;
+    assert_int_equal(policy_match(&p, &part)->class, CLASS_PIN);
+    part = (struct rule_subject){.op = "Pow", .node = "", .scope = "", .pattern = PATTERN_GELU};
+    assert_int_equal(policy_match(&p, &part)->class, CLASS_FOLLOW);
     arena_free(&a);
   }
 }
@@ -468,6 +496,7 @@ int main(void) {
       cmocka_unit_test(shipped_policies_are_the_files_in_rules),
       cmocka_unit_test(policy_load_names_the_nearest_shipped_policy),
       cmocka_unit_test(first_matching_rule_wins),
+      cmocka_unit_test(a_rule_for_patterns_matches_their_nodes_only),
       cmocka_unit_test(globs_match_whole_names),
       cmocka_unit_test(overrides_go_in_front_and_are_recorded),
       cmocka_unit_test(overrides_refuse_wrong_arguments),
