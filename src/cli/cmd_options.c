@@ -232,9 +232,10 @@ void print_command_help(const struct command *command, FILE *out) {
 }
 
 void print_help(FILE *out) {
-  fprintf(out, "narrowcast " NARROWCAST_VERSION
-               ": converts an ONNX model to fp16 or bf16, and says what the result may claim\n\n"
-               "Usage: narrowcast COMMAND [arguments] [options]\n\nCommands:\n");
+  fprintf(out,
+          "narrowcast " NARROWCAST_VERSION
+          ": converts an ONNX model to fp16, bf16 or fp8, and says what the result may claim\n\n"
+          "Usage: narrowcast COMMAND [arguments] [options]\n\nCommands:\n");
   for (const struct command *c = commands; c->name; c++)
     fprintf(out, "  %-9s %s\n", c->name, c->summary);
   fprintf(out, "\n`narrowcast COMMAND --help` tells more. First use: narrowcast convert "

@@ -13,24 +13,38 @@ struct counts {
   int by_format[FORMAT_COUNT];
   int by_reason[REASON_COUNT];  // of the float nodes that stay fp32
   int float_values, not_seen;
+  int products, narrow_products;         // those that may read narrow operands, and that do
+  int by_operands_reason[REASON_COUNT];  // of the other products
+  int operands;                          // values read in the operand format
+  double headroom;                       // factor by which they may grow before the first saturates
+  int headroom_value;
 };
 
 static struct counts count_plan(const struct plan *p) {
-  struct counts c = {0};
+  struct counts c = {.headroom = INFINITY, .headroom_value = -1};
   for (int n = 0; n < p->n_nodes; n++) {
     const struct node_plan *node = &p->nodes[n];
     if (node->reason == REASON_NOT_FLOAT)
       continue;
     c.float_nodes++;
     c.by_format[node->format]++;
-    if (node->format != FORMAT_FP32)
+    if (node->format != FORMAT_FP32 || node->narrow_operands)
       c.narrow_nodes++;
     else
       c.by_reason[node->reason]++;
+    c.products += node->product;
+    c.narrow_products += node->narrow_operands;
+    c.by_operands_reason[node->operands_reason] += node->product && !node->narrow_operands;
   }
   for (int v = 0; v < p->n_values; v++) {
     c.float_values += p->values[v].considered;
     c.not_seen += p->values[v].considered && p->values[v].fit.reason == REASON_NOT_SEEN;
+    const struct operand_plan *operand = p->values[v].operand;
+    c.operands += operand != NULL;
+    if (operand && operand->headroom < c.headroom) {
+      c.headroom = operand->headroom;
+      c.headroom_value = v;
+    }
   }
   return c;
 }
@@ -84,6 +98,24 @@ static void print_formats(const struct plan *p, const struct counts *c, FILE *ou
       fprintf(out, " (opset %d would do)", opset_wanted(p));
     fprintf(out, "\n");
   }
+}
+
+// Products that read their operands in 8 bits, and why the others do not.
+static void print_operands(const struct run *r, const struct counts *c, FILE *out) {
+  const struct plan *p = &r->plan;
+  if (!p->has_operand_format)
+    return;
+  const char *name = formats[p->operand_format].name;
+  fprintf(out,
+          "operands     %d of %d matrix products read theirs in %s: %d tensors, a scale each\n",
+          c->narrow_products, c->products, name, c->operands);
+  for (int k = 0; k < REASON_COUNT; k++)
+    if (c->by_operands_reason[k])
+      fprintf(out, "             %5d do not: %s\n", c->by_operands_reason[k],
+              reason_text((enum reason)k));
+  if (c->headroom_value >= 0)
+    fprintf(out, "             inputs may grow about %.3g times before %s saturates\n", c->headroom,
+            graph_value_label(&r->graph, c->headroom_value));
 }
 
 static void print_seconds(FILE *out, double seconds) {
@@ -140,6 +172,7 @@ static void print_plan(const struct run *r, FILE *out) {
   fprintf(out, "\n");
   print_calibration(r, out);
   print_formats(p, &c, out);
+  print_operands(r, &c, out);
   if (r->promotion_failed)
     fprintf(out, "promoted     nothing: with all that breaks the claims promoted, nothing would be "
                  "narrow\n");
@@ -159,9 +192,19 @@ static void print_plan(const struct run *r, FILE *out) {
             graph_value_label(&r->graph, r->trace.nonfinite_value), r->trace.nonfinite_sample);
 }
 
+static void print_quantised(const struct rewrite_report *report, FILE *out) {
+  fprintf(out, "%d QuantizeLinear, %d DequantizeLinear; %d weights of ", report->quantised,
+          report->dequantised, report->weights);
+  print_bytes(out, report->weight_bytes);
+  fprintf(out, " in 8 bits;\n             ");
+}
+
 static void print_cost(const struct run *r, FILE *out) {
-  fprintf(out, "cost         %d Cast%s added; constants ", r->rewrite.casts,
+  fprintf(out, "cost         %d Cast%s added; ", r->rewrite.casts,
           r->rewrite.casts == 1 ? "" : "s");
+  if (r->rewrite.dequantised)
+    print_quantised(&r->rewrite, out);
+  fprintf(out, "constants ");
   print_bytes(out, r->rewrite.bytes_before);
   fprintf(out, " -> ");
   print_bytes(out, r->rewrite.bytes_after);
@@ -331,6 +374,13 @@ static void json_plan(const struct run *r, struct json_writer *w) {
   json_integer(w, "policy_version", p->policy_version);
   json_integer(w, "float_nodes", c.float_nodes);
   json_integer(w, "narrow_nodes", c.narrow_nodes);
+  if (p->has_operand_format) {
+    json_string(w, "operand_format", formats[p->operand_format].name);
+    json_integer(w, "products", c.products);
+    json_integer(w, "products_with_narrow_operands", c.narrow_products);
+    json_integer(w, "operands", c.operands);
+    json_number(w, "operand_headroom", c.headroom);
+  }
   json_object(w, "nodes_by_format");
   for (int i = 0; i < p->n_ladder; i++)
     json_integer(w, formats[p->ladder[i]].name, c.by_format[p->ladder[i]]);
@@ -453,6 +503,10 @@ void summary_json(struct run *r, const char *output, FILE *out) {
   json_modelled(&r->plan, &w);
   json_object(&w, "cost");
   json_integer(&w, "casts", r->rewrite.casts);
+  json_integer(&w, "quantize_nodes", r->rewrite.quantised);
+  json_integer(&w, "dequantize_nodes", r->rewrite.dequantised);
+  json_integer(&w, "weights_in_8_bits", r->rewrite.weights);
+  json_integer(&w, "weight_bytes_in_8_bits", (int64_t)r->rewrite.weight_bytes);
   json_integer(&w, "constant_bytes_before", (int64_t)r->rewrite.bytes_before);
   json_integer(&w, "constant_bytes_after", (int64_t)r->rewrite.bytes_after);
   json_integer(&w, "constants_narrow", r->rewrite.narrow_initializers);

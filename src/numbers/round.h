@@ -24,11 +24,13 @@
 // How an array is rounded: y = decode(encode(x * 2^scale_log2)) * 2^-scale_log2. Both products are
 // fp32 products, as in the Mul nodes of an emitted model, so that x * 2^scale_log2 may itself
 // overflow to infinity.
+enum { ROUND_SCALE_MAX = 126 };
 struct round_mode {
   const struct format *format;
   bool saturate;
   bool ftz;
-  int scale_log2;  // -126 to 126, where 2^k and 2^-k are both normal in fp32
+  int scale_log2;  // -ROUND_SCALE_MAX to ROUND_SCALE_MAX, where 2^k and 2^-k are both normal in
+                   // fp32
 };
 
 // What became of an array's finite inputs. Infinities and NaN are counted nowhere, zeros in `exact`

@@ -6,7 +6,16 @@
 #include "mincut.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
+
+int mincut_scale(double total) {
+  enum { MOST_FRACTION_BITS = 16, TOTAL_BITS = 58 };
+  int exponent;
+  frexp(total, &exponent);
+  int scale = TOTAL_BITS - exponent;
+  return scale < MOST_FRACTION_BITS ? scale : MOST_FRACTION_BITS;
+}
 
 void mincut_init(struct mincut *m, struct arena *a) {
   *m = (struct mincut){.arena = a};

@@ -30,6 +30,11 @@ struct mincut {
   int64_t constant;  // is paid on whichever side
 };
 
+// The power of two (log2) by which costs are multiplied to become integers, if they are `total`
+// together: as many fraction bits as leave the sum well under the largest integer, so that costs
+// that are whole numbers of bytes stay exact in every model that fits a machine.
+int mincut_scale(double total);
+
 // Memory comes from the arena: give it back after the cut.
 void mincut_init(struct mincut *m, struct arena *a);
 

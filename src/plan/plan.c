@@ -7,6 +7,7 @@
 #include "plan_engine.h"
 #include "plan_fit.h"
 #include "plan_pattern.h"
+#include "plan_quantise.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ static const struct {
     [REASON_ENGINE] = {"engine", "ONNX Runtime crashes on this pattern if it is narrow"},
     [REASON_PATTERN] = {"pattern", "part of a pattern that stays in fp32 as a whole"},
     [REASON_STEP] = {"step", "updates of a value are smaller than a step of the format"},
+    [REASON_UNSTABLE] = {"unstable", "the scale changes too much from window to window"},
     [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
 };
 
@@ -73,12 +75,32 @@ static bool reads_shape_only(const struct node *node) {
   return node_is(node->proto, "Shape") || node_is(node->proto, "Size");
 }
 
-enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k) {
+// The format that node n takes input k in, wherever it comes from.
+static enum format_id taken_format(const struct graph *g, const struct plan *p, int n, int k) {
   const struct node *node = &g->nodes[n];
   if (reads_shape_only(node))
     return FORMAT_COUNT;
   return wanted_format(g, p, n, node->inputs[k],
                        node->schema ? schema_input(node->schema, k) : NULL);
+}
+
+enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k) {
+  return plan_is_narrow_operand(g, p, n, k) ? FORMAT_COUNT : taken_format(g, p, n, k);
+}
+
+bool plan_is_narrow_operand(const struct graph *g, const struct plan *p, int n, int k) {
+  return p->nodes[n].narrow_operands && product_operand(&g->nodes[n], k);
+}
+
+bool plan_is_only_operand(struct graph *g, const struct plan *p, int v) {
+  const struct value *value = &g->values[v];
+  if (!p->values[v].operand || !graph_constant(g, v))
+    return false;
+  for (int u = 0; u < value->n_uses; u++)
+    if (value->uses[u].node < 0 ||
+        !plan_is_narrow_operand(g, p, value->uses[u].node, value->uses[u].index))
+      return false;
+  return true;
 }
 
 enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k) {
@@ -89,7 +111,7 @@ enum format_id plan_output_format(const struct graph *g, const struct plan *p, i
 
 bool plan_is_identity(const struct plan *p) {
   for (int n = 0; n < p->n_nodes; n++)
-    if (p->nodes[n].format != FORMAT_FP32)
+    if (p->nodes[n].format != FORMAT_FP32 || p->nodes[n].narrow_operands)
       return false;
   for (int v = 0; v < p->n_values; v++)
     if (p->values[v].considered && p->values[v].format != FORMAT_FP32)
@@ -156,6 +178,7 @@ static void classify(struct planner *pl, int n) {
       .format = FORMAT_FP32,
       .reason_value = -1,
       .reason_format = pl->policy->ladder[0],
+      .operands_value = -1,
   };
 }
 
@@ -414,6 +437,7 @@ static enum status find_allowed(struct planner *pl, int n, struct diag *d) {
     out->reason = REASON_CLASS;  // a call is a boundary: the nodes inside its body are planned
   if (out->reason != REASON_NONE)
     return STATUS_OK;
+  out->product = out->class == CLASS_NARROW && is_product(&pl->graph->nodes[n]);
   for (int r = 0; r < last; r++) {
     enum reason why;
     int culprit;
@@ -476,8 +500,10 @@ static enum format_id wanted_by_readers(const struct graph *g, const struct plan
   for (int u = 0; u < value->n_uses; u++) {
     const struct use *use = &value->uses[u];
     enum format_id wanted = FORMAT_FP32;
-    if (use->node >= 0)
+    if (use->node >= 0 && constant)
       wanted = plan_input_format(g, p, use->node, use->index);
+    else if (use->node >= 0)
+      wanted = taken_format(g, p, use->node, use->index);
     if (wanted == FORMAT_COUNT)
       continue;
     if (wanted == FORMAT_FP32 || (!constant && agreed != FORMAT_COUNT && wanted != agreed))
@@ -502,7 +528,8 @@ enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v) 
 static enum status plan_value(struct planner *pl, int v, struct diag *d) {
   struct plan *p = pl->plan;
   struct value_plan *out = &p->values[v];
-  *out = (struct value_plan){.format = FORMAT_FP32, .considered = graph_is_fp32(pl->graph, v)};
+  *out = (struct value_plan){
+      .format = FORMAT_FP32, .considered = graph_is_fp32(pl->graph, v), .operand = out->operand};
   if (!out->considered)
     return STATUS_OK;
   const struct fit *fit;
@@ -545,6 +572,8 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
   p->overrides = policy->overrides;
   memcpy(p->ladder, policy->ladder, sizeof p->ladder);
   p->n_ladder = policy->n_ladder;
+  p->has_operand_format = policy->operands.wanted;
+  p->operand_format = policy->operands.format;
   p->narrow_inputs = policy->narrow_inputs;
   p->narrow_outputs = policy->narrow_outputs;
   p->ftz = policy->ftz;
@@ -605,6 +634,8 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   struct costs costs;
   costs_init(&costs, g, t, &policy->target, a);
   assign_formats(p, g, pl.allowed, &costs, a);
+  if (policy->operands.wanted)
+    TRY(quantise_operands(p, &costs, &pl.fits, d));
   for (int v = 0; v < g->n_values; v++)
     TRY(plan_value(&pl, v, d));
   costs_sum(&costs, p, pl.allowed, a);

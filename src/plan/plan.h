@@ -33,6 +33,7 @@ enum reason {
   REASON_POLYMORPHIC,   // inside a function that is called with different types
   REASON_PATTERN,       // part of a pattern that stays in fp32 as a whole
   REASON_STEP,          // updates of the value are smaller than a step
+  REASON_UNSTABLE,      // as an operand, its scale changes too much between windows
   REASON_COUNT
 };
 const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"
@@ -46,11 +47,22 @@ struct fit {
   double lost_fraction;  // ... of these, the share below a step, as steps_lost (plan_step.h)
 };
 
+// How matrix products read a value in the plan's operand format: multiplied by 2^scale_log2,
+// rounded, and what is beyond the range saturated.
+struct operand_plan {
+  int scale_log2;
+  double headroom;  // factor by which the value may grow before it saturates
+  double zero_fraction, subnormal_fraction, sqnr_db;  // at that scale
+  const int *window_scales;  // log2 of the scale that each window would have; NULL: all the same
+  size_t n_window_scales;
+};
+
 struct value_plan {
-  enum format_id format;  // the value is stored in it in the emitted model
-  int scale_log2;         // stored = value * 2^scale_log2; 0
-  bool considered;        // fp32 in the source: has a fit below
-  struct fit fit;         // against the most wanted format of the ladder
+  enum format_id format;               // the value is stored in it in the emitted model
+  int scale_log2;                      // stored = value * 2^scale_log2; 0
+  bool considered;                     // fp32 in the source: has a fit below
+  struct fit fit;                      // against the most wanted format of the ladder
+  const struct operand_plan *operand;  // NULL: no matrix product reads it in the operand format
 };
 
 struct node_plan {
@@ -67,6 +79,11 @@ struct node_plan {
   // Type variables of the schema that stay fp32 though the node is narrow (bit k: variable k), e.g.
   // the variance of a BatchNormalization.
   uint64_t wide_vars;
+  // A matrix product that may read its operands in a format of their own (plan_quantise.h) does so
+  // if `narrow_operands`; else for this reason, and because of that value or -1.
+  bool product, narrow_operands;
+  enum reason operands_reason;
+  int operands_value;
 };
 
 // Tensors that verify showed to break a claim, and that may not take the most wanted rungs any
@@ -78,8 +95,9 @@ struct promotion {
   double error;  // relative L2 that the value's own node introduced; inf if it became non-finite
 };
 struct promotions {
-  uint8_t *rung;  // by value: the first rung that it may take; NULL: none is promoted
-  bool *handled;  // by value: its error was the reason for a promotion already
+  uint8_t *rung;        // by value: the first rung that it may take; NULL: none is promoted
+  bool *wide_operands;  // by value: the product that makes it reads its operands as they are
+  bool *handled;        // by value: its error was the reason for a promotion already
   struct promotion *log;
   size_t count, capacity;
 };
@@ -123,9 +141,11 @@ struct plan {
   const char *policy_name;
   int policy_version;
   char policy_sha256[65];
-  const char **overrides;  // NULL-terminated
-  enum format_id ladder[8];
+  const char **overrides;    // NULL-terminated
+  enum format_id ladder[8];  // of nodes
   int n_ladder;
+  bool has_operand_format;
+  enum format_id operand_format;  // of operands of matrix products, before the ladder
   bool narrow_inputs, narrow_outputs;
   bool ftz;
   enum constants_rule constants;
@@ -163,9 +183,16 @@ bool plan_is_identity(const struct plan *p);
 
 // The format that input `k` of node `n` wants under the plan: the node's format where the schema
 // puts a float tensor there that is fp32 in the source and not in wide_vars, else FORMAT_FP32 (fp32
-// in the source) or FORMAT_COUNT (not an fp32 tensor: not ours to change). Likewise for outputs.
+// in the source) or FORMAT_COUNT (not an fp32 tensor: not ours to change; or a narrow operand,
+// which comes from a DequantizeLinear). Likewise for outputs.
 enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k);
 enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k);
+
+// Whether node n reads input k in the operand format.
+bool plan_is_narrow_operand(const struct graph *g, const struct plan *p, int n, int k);
+
+// Whether all that reads constant v are matrix products that read it in the operand format.
+bool plan_is_only_operand(struct graph *g, const struct plan *p, int v);
 
 // The format that value v, an fp32 tensor, is stored in under the formats of p's nodes.
 enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v);

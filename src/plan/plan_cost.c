@@ -258,7 +258,10 @@ static double count_bytes(const struct costs *c, const struct plan *p, int n, en
     double read = c->elements[v];
     if (k == 0 && moves == MOVES_SELECTED && read > written)
       read = written;
-    bytes += read * element_bytes(c->graph, v, plan_input_format(c->graph, p, n, k));
+    enum format_id f = plan_is_narrow_operand(c->graph, p, n, k)
+                           ? p->operand_format
+                           : plan_input_format(c->graph, p, n, k);
+    bytes += read * element_bytes(c->graph, v, f);
   }
   return bytes;
 }
@@ -272,6 +275,8 @@ struct node_cost costs_node(const struct costs *c, const struct plan *p, int n) 
     return (struct node_cost){0, 0};
   double bytes = count_bytes(c, p, n, op->moves);
   double throughput = op->work == WORK_ELEMENTS ? t->vector[f] : t->matrix[f];
+  if (p->nodes[n].narrow_operands && t->matrix[p->operand_format] > 0)
+    throughput = t->matrix[p->operand_format];
   double arithmetic = count_work(c, node, op) / throughput * t->bandwidth;
   return (struct node_cost){
       .time = c->executions[n] * (fmax(arithmetic, bytes) + t->overhead * t->bandwidth),
@@ -313,12 +318,16 @@ static void add_memory(const struct costs *c, struct plan *p, int v) {
   bool constant = graph_constant(c->graph, v) != NULL;
   double count = c->elements[v] * (constant ? 1 : c->productions[v]);
   double before = count * element_bytes(c->graph, v, FORMAT_COUNT), after = before;
-  if (p->values[v].considered) {
+  if (plan_is_only_operand(c->graph, p, v))
+    after = 0;
+  else if (p->values[v].considered) {
     after = count * element_bytes(c->graph, v, p->values[v].format);
     uint32_t further = further_formats(c, p, v);
     for (int f = 0; f < FORMAT_COUNT; f++)
       after += further >> f & 1 ? count * element_bytes(c->graph, v, (enum format_id)f) : 0;
   }
+  if (p->values[v].operand)
+    after += count * element_bytes(c->graph, v, p->operand_format);
   *(constant ? &total->constants_before : &total->activations_before) += before;
   *(constant ? &total->constants_after : &total->activations_after) += after;
 }
@@ -328,12 +337,14 @@ static void add_casts(const struct costs *c, struct plan *p, int v) {
   if (!p->values[v].considered || graph_is_constant(c->graph, v))
     return;
   uint32_t further = further_formats(c, p, v);
+  if (p->values[v].operand)
+    further |= 1u << p->operand_format;  // a QuantizeLinear costs what a Cast does
   for (int f = 0; f < FORMAT_COUNT; f++) {
     if (!(further >> f & 1))
       continue;
     double time = costs_cast(c, v, p->values[v].format, (enum format_id)f);
     double overhead = c->productions[v] * c->target->overhead * c->target->bandwidth;
-    total->casts++;
+    total->casts += f != (int)p->operand_format || !p->has_operand_format;
     total->time_casts += time;
     total->traffic_after += time - overhead;
   }

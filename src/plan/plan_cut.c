@@ -173,16 +173,6 @@ static double cost_as(const struct cutting *s, int n, enum format_id f) {
   return costs_node(s->costs, s->plan, n).time;
 }
 
-// Fixed point with as many fraction bits as leave all costs together well under the largest
-// integer: costs that are whole numbers of bytes stay exact in every model that fits a machine.
-static void choose_scale(struct cutting *s, double total) {
-  enum { MOST_FRACTION_BITS = 16, TOTAL_BITS = 58 };
-  int exponent;
-  frexp(total, &exponent);
-  s->scale = TOTAL_BITS - exponent;
-  s->scale = s->scale < MOST_FRACTION_BITS ? s->scale : MOST_FRACTION_BITS;
-}
-
 // An upper bound of every cost that will be added.
 static double bound_costs(const struct cutting *s, const double (*nodes)[2]) {
   double total = 0;
@@ -205,7 +195,7 @@ static void add_nodes(struct cutting *s) {
     costs[n][0] = cost_as(s, n, s->choices[n].narrow);
     costs[n][1] = cost_as(s, n, s->choices[n].wide);
   }
-  choose_scale(s, bound_costs(s, (const double(*)[2])costs));
+  s->scale = mincut_scale(bound_costs(s, (const double(*)[2])costs));
   for (int n = 0; n < s->plan->n_nodes; n++)
     if (s->vars[n] >= 0)
       mincut_add_cost(&s->cut, s->vars[n], fixed_point(s, costs[n][0]),

@@ -4,7 +4,9 @@
 // values: an edit of a node is enough, and one of a value alone is named in a warning.
 #include "json.h"
 #include "plan.h"
+#include "plan_quantise.h"
 
+#include <math.h>
 #include <string.h>
 
 struct plan_reader {
@@ -95,9 +97,17 @@ static enum status format_member(struct plan_reader *r, const cJSON *object, con
   if (!f || strcmp(f->name, name) != 0 ||
       (f->id != FORMAT_FP32 && f->id != FORMAT_FP16 && f->id != FORMAT_BF16))
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
-                     "%s \"%s\" cannot be written yet: use fp16, bf16 or fp32", key, name);
+                     "%s \"%s\" is none of fp16, bf16 and fp32", key, name);
   *out = f->id;
   return STATUS_OK;
+}
+
+// The reason there, if it is a known one; else *out stays.
+static void reason_member(const cJSON *object, const char *key, enum reason *out) {
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+  for (int k = 0; cJSON_IsString(item) && k < REASON_COUNT; k++)
+    if (strcmp(reason_name((enum reason)k), item->valuestring) == 0)
+      *out = (enum reason)k;
 }
 
 // A value by its label (graph_value_label).
@@ -231,6 +241,11 @@ static enum status read_ladder(struct plan_reader *r, const cJSON *root) {
     const struct format *f = cJSON_IsString(item) ? format_find(item->valuestring) : NULL;
     if (!f || p->n_ladder == (int)(sizeof p->ladder / sizeof p->ladder[0]))
       return fail(r, "policy.ladder is not a list of at most 8 formats");
+    if (item == ladder->child && f->stored_bits == 8) {
+      p->has_operand_format = true;
+      p->operand_format = f->id;
+      continue;
+    }
     p->ladder[p->n_ladder++] = f->id;
   }
   return p->n_ladder > 0 ? STATUS_OK : fail(r, "policy.ladder is empty");
@@ -297,7 +312,11 @@ static enum status read_promotion(struct plan_reader *r, const cJSON *item, stru
   const cJSON *error;
   TRY(integer_member(r, item, "round", &p->round));
   TRY(label_member(r, item, "value", &p->value));
-  TRY(format_member(r, item, "from", &p->from));
+  const cJSON *from = cJSON_GetObjectItemCaseSensitive(item, "from");
+  p->from = r->plan->operand_format;
+  if (!r->plan->has_operand_format || !cJSON_IsString(from) ||
+      strcmp(from->valuestring, formats[p->from].name) != 0)
+    TRY(format_member(r, item, "from", &p->from));
   TRY(format_member(r, item, "to", &p->to));
   TRY(member(r, item, "error", &error));
   return json_to_number(error, &p->error) ? STATUS_OK : fail(r, "\"error\" is not a number");
@@ -367,6 +386,32 @@ static enum pattern pattern_member(const cJSON *item) {
   return PATTERN_NONE;
 }
 
+// The operands of a product are looked at when the values are read.
+static enum status read_operands(struct plan_reader *r, const cJSON *item, int n) {
+  struct node_plan *node = &r->plan->nodes[n];
+  const cJSON *operands = cJSON_GetObjectItemCaseSensitive(item, "operands");
+  const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "operands_reason");
+  node->product = operands || reason;
+  reason_member(item, "operands_reason", &node->operands_reason);
+  if (cJSON_GetObjectItemCaseSensitive(item, "operands_because_of"))
+    TRY(label_member(r, item, "operands_because_of", &node->operands_value));
+  if (!operands)
+    return STATUS_OK;
+  const struct node *in = &r->graph->nodes[n];
+  const char *name;
+  TRY(text_member(r, item, "operands", &name));
+  if (!r->plan->has_operand_format || strcmp(name, formats[r->plan->operand_format].name) != 0)
+    return fail(r, "\"operands\" is not the first format of policy.ladder, one of 8 bits");
+  bool floats = is_product(in) && in->n_inputs >= 2 && graph_is_fp32(r->graph, in->inputs[0]) &&
+                graph_is_fp32(r->graph, in->inputs[1]);
+  if (!floats || r->graph->scopes[in->scope].polymorphic)
+    return fail(r, "\"operands\" is for products of two fp32 matrices: MatMul, Gemm, Conv");
+  if (!quantise_available(r->graph, in->scope, r->plan->operand_format))
+    return fail(r, "QuantizeLinear does not take the format at this model's opset");
+  node->narrow_operands = true;
+  return STATUS_OK;
+}
+
 static enum status read_node(struct plan_reader *r, const cJSON *item) {
   int scope, index;
   const char *op, *label;
@@ -398,10 +443,7 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
   TRY(format_member(r, item, "format", &node->format));
   node->reason = node->format == FORMAT_FP32 ? REASON_CLASS : REASON_NONE;
   node->pattern = pattern_member(item);
-  const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "reason");
-  for (int k = 0; reason && cJSON_IsString(reason) && k < REASON_COUNT; k++)
-    if (strcmp(reason_name((enum reason)k), reason->valuestring) == 0)
-      node->reason = (enum reason)k;
+  reason_member(item, "reason", &node->reason);
   if (cJSON_GetObjectItemCaseSensitive(item, "tried"))
     TRY(format_member(r, item, "tried", &node->reason_format));
   if (cJSON_GetObjectItemCaseSensitive(item, "allowed_from_opset"))
@@ -409,6 +451,7 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
   if (cJSON_GetObjectItemCaseSensitive(item, "because_of"))
     TRY(label_member(r, item, "because_of", &node->reason_value));
   TRY(read_wide_variables(r, item, n));
+  TRY(read_operands(r, item, n));
   return check_node_format(r, n);
 }
 
@@ -419,7 +462,8 @@ static enum status read_nodes(struct plan_reader *r, const cJSON *root) {
                                            .format = FORMAT_FP32,
                                            .reason = REASON_NOT_FLOAT,
                                            .reason_value = -1,
-                                           .reason_format = r->plan->ladder[0]};
+                                           .reason_format = r->plan->ladder[0],
+                                           .operands_value = -1};
   const cJSON *nodes, *item;
   TRY(member(r, root, "nodes", &nodes));
   json_push_key(&r->at, "nodes");
@@ -450,10 +494,72 @@ static enum status read_fit(struct plan_reader *r, const cJSON *item, struct fit
                        numbers[k].key);
   }
   fit->accumulates = cJSON_GetObjectItemCaseSensitive(item, "lost_updates_fraction") != NULL;
-  const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "reason");
-  for (int k = 0; reason && cJSON_IsString(reason) && k < REASON_COUNT; k++)
-    if (strcmp(reason_name((enum reason)k), reason->valuestring) == 0)
-      fit->reason = (enum reason)k;
+  reason_member(item, "reason", &fit->reason);
+  return STATUS_OK;
+}
+
+static enum status read_numbers(struct plan_reader *r, const cJSON *item, const char *const *keys,
+                                double *const *out, size_t count) {
+  for (size_t k = 0; k < count; k++) {
+    const cJSON *number;
+    TRY(member(r, item, keys[k], &number));
+    if (!json_to_number(number, out[k]))
+      return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "\"%s\" is not a number",
+                       keys[k]);
+  }
+  return STATUS_OK;
+}
+
+static enum status read_window_scales(struct plan_reader *r, const cJSON *item,
+                                      struct operand_plan *out) {
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "scale_log2_by_window"), *scale;
+  int *scales = arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *scales);
+  cJSON_ArrayForEach(scale, list) {
+    if (!cJSON_IsNumber(scale) || fabs(scale->valuedouble) > 1000)
+      return fail(r, "\"scale_log2_by_window\" is not a list of small numbers");
+    scales[out->n_window_scales++] = (int)scale->valuedouble;
+  }
+  out->window_scales = list ? scales : NULL;
+  return STATUS_OK;
+}
+
+static enum status read_operand(struct plan_reader *r, const cJSON *item, int v) {
+  const cJSON *object = cJSON_GetObjectItemCaseSensitive(item, "operand"), *scale;
+  if (!object)
+    return STATUS_OK;
+  struct operand_plan *o = arena_alloc(r->arena, sizeof *o);
+  *o = (struct operand_plan){0};
+  static const char *const keys[] = {"headroom", "zero_fraction", "subnormal_fraction", "sqnr_db"};
+  double *const out[] = {&o->headroom, &o->zero_fraction, &o->subnormal_fraction, &o->sqnr_db};
+  TRY(read_numbers(r, object, keys, out, sizeof keys / sizeof keys[0]));
+  TRY(member(r, object, "scale_log2", &scale));
+  int least, most;
+  quantise_scale_range(r->plan, &least, &most);
+  if (!cJSON_IsNumber(scale) || scale->valuedouble < least || scale->valuedouble > most)
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "operand.scale_log2 is not a number from %d to %d", least, most);
+  o->scale_log2 = (int)scale->valuedouble;
+  r->plan->values[v].operand = o;
+  return read_window_scales(r, object, o);
+}
+
+// What products read in the operand format needs a scale, and nothing else has one.
+static enum status check_operands(struct plan_reader *r) {
+  struct plan *p = r->plan;
+  bool *read = arena_array(r->arena, (size_t)p->n_values, sizeof *read);
+  for (int n = 0; n < p->n_nodes; n++)
+    for (int k = 0; k < 2 && p->nodes[n].narrow_operands; k++) {
+      int v = r->graph->nodes[n].inputs[k];
+      read[v] = true;
+      if (!p->values[v].operand)
+        return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                         "%s has operands in %s: the value \"%s\" needs an \"operand\"",
+                         graph_node_label(r->graph, n), formats[p->operand_format].name,
+                         graph_value_label(r->graph, v));
+    }
+  for (int v = 0; v < p->n_values; v++)
+    if (!read[v])
+      p->values[v].operand = NULL;
   return STATUS_OK;
 }
 
@@ -473,6 +579,7 @@ static enum status read_value(struct plan_reader *r, const cJSON *item) {
     return fail(r, "scales cannot be written yet: scale_log2 must be 0");
   if (format != r->plan->values[v].format && r->differing++ == 0)
     r->first_differing = v;
+  TRY(read_operand(r, item, v));
   return read_fit(r, item, &r->plan->values[v].fit);
 }
 
@@ -509,6 +616,7 @@ static enum status read_plan(struct plan_reader *r, const cJSON *root) {
   TRY(read_promotions(r, root));
   TRY(read_nodes(r, root));
   TRY(read_values(r, root));
+  TRY(check_operands(r));
   plan_find_headroom(r->plan, r->graph);
   if (r->differing)
     diag_warn(

@@ -64,6 +64,8 @@ static void write_provenance(struct json_writer *w, const struct plan *p) {
   json_integer(w, "version", p->policy_version);
   json_string(w, "sha256", p->policy_sha256);
   json_array(w, "ladder");
+  if (p->has_operand_format)
+    json_string(w, NULL, formats[p->operand_format].name);
   for (int i = 0; i < p->n_ladder; i++)
     json_string(w, NULL, formats[p->ladder[i]].name);
   json_end_array(w);
@@ -206,6 +208,13 @@ static void write_node(struct json_writer *w, const struct plan *p, const struct
     if (node->reason_value >= 0)
       json_string(w, "because_of", graph_value_label(g, node->reason_value));
   }
+  if (node->narrow_operands) {
+    json_string(w, "operands", formats[p->operand_format].name);
+  } else if (node->product && p->has_operand_format) {
+    json_string(w, "operands_reason", reason_name(node->operands_reason));
+    if (node->operands_value >= 0)
+      json_string(w, "operands_because_of", graph_value_label(g, node->operands_value));
+  }
   if (node->wide_vars && node->format != FORMAT_FP32) {
     json_array(w, "wide_variables");
     for (int k = 0; k < in->schema->n_vars && k < 64; k++)
@@ -236,6 +245,26 @@ static void write_nodes(struct json_writer *w, const struct plan *p, const struc
   json_end_array(w);
 }
 
+// How products read the value; scale_log2 alone is needed to rewrite, the rest is what decided.
+static void write_operand(struct json_writer *w, const struct plan *p,
+                          const struct operand_plan *operand) {
+  json_object(w, "operand");
+  json_string(w, "format", formats[p->operand_format].name);
+  json_integer(w, "scale_log2", operand->scale_log2);
+  json_bool(w, "saturate", true);
+  json_number(w, "headroom", operand->headroom);
+  json_number(w, "zero_fraction", operand->zero_fraction);
+  json_number(w, "subnormal_fraction", operand->subnormal_fraction);
+  json_number(w, "sqnr_db", operand->sqnr_db);
+  if (operand->window_scales) {
+    json_array(w, "scale_log2_by_window");
+    for (size_t i = 0; i < operand->n_window_scales; i++)
+      json_integer(w, NULL, operand->window_scales[i]);
+    json_end_array(w);
+  }
+  json_end_object(w);
+}
+
 static void write_values(struct json_writer *w, const struct plan *p, const struct graph *g) {
   json_array(w, "values");
   for (int v = 0; v < g->n_values; v++) {
@@ -262,6 +291,8 @@ static void write_values(struct json_writer *w, const struct plan *p, const stru
     }
     if (p->errors && !isnan(p->errors[v]))
       write_rounded(w, "measured_relative_l2", p->errors[v]);
+    if (value->operand)
+      write_operand(w, p, value->operand);
     json_end_object(w);
   }
   json_end_array(w);

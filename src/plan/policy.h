@@ -60,13 +60,23 @@ struct hold_out {
   double share;  // 0.01 to 0.99; 0: every n-th
 };
 
+// Operands of matrix products in a format of their own: the ladder's first, if it has fewer bits
+// than any format that a node can run in. Of the file, "operands".
+struct operand_policy {
+  bool wanted, given;  // by the ladder; the section is there
+  enum format_id format;
+  double margin;  // the largest magnitude of a window times this must fit
+  double max_zero_fraction, max_subnormal_fraction;
+};
+
 struct policy {
   const char *name;
   int version;
   const char *description;
   char sha256[65];           // of the policy text
-  enum format_id ladder[8];  // formats to try, most wanted first; the last is fp32
+  enum format_id ladder[8];  // formats for nodes to try, most wanted first; the last is fp32
   int n_ladder;
+  struct operand_policy operands;
   // calibration
   int window;  // steps per window
   int sample;  // elements per tensor and run in the histograms; 0: all

@@ -95,6 +95,12 @@ static enum status read_ops(struct reader *r, const cJSON *value, const struct f
   return STATUS_OK;
 }
 
+// The ladder's first format may be one for operands alone.
+static bool is_operand_format(enum format_id f) {
+  return f == FORMAT_FP8E4M3FN || f == FORMAT_FP8E4M3FNUZ || f == FORMAT_FP8E5M2 ||
+         f == FORMAT_FP8E5M2FNUZ;
+}
+
 static enum status read_ladder(struct reader *r, const cJSON *value, const struct field *f,
                                void *base) {
   static const char *const names[] = {"fp16", "bf16", "fp32", NULL};
@@ -107,11 +113,19 @@ static enum status read_ladder(struct reader *r, const cJSON *value, const struc
     json_push_index(&r->path, p->n_ladder);
     const struct format *known = cJSON_IsString(m) ? format_find(m->valuestring) : NULL;
     int index;
-    if (known && known->id != FORMAT_FP16 && known->id != FORMAT_BF16 && known->id != FORMAT_FP32)
-      return FIELDS_FAIL(r, "%s is not supported in a ladder yet; only fp16, bf16 and fp32 are",
-                         known->name);
     if (known && strcmp(known->name, m->valuestring) != 0)
       return FIELDS_FAIL(r, "write \"%s\" for \"%s\"", known->name, m->valuestring);
+    if (known && is_operand_format(known->id)) {
+      if (m != value->child)
+        return FIELDS_FAIL(r, "%s is for operands of matrix products: it must come first",
+                           known->name);
+      p->operands.wanted = true;
+      p->operands.format = known->id;
+      json_pop(&r->path);
+      continue;
+    }
+    if (known && known->id != FORMAT_FP16 && known->id != FORMAT_BF16 && known->id != FORMAT_FP32)
+      return FIELDS_FAIL(r, "%s is not supported in a ladder", known->name);
     TRY(fields_find_choice(r, m, names, &index));
     for (int i = 0; i < p->n_ladder; i++)
       if (p->ladder[i] == ids[index])
@@ -119,7 +133,7 @@ static enum status read_ladder(struct reader *r, const cJSON *value, const struc
     p->ladder[p->n_ladder++] = ids[index];
     json_pop(&r->path);
   }
-  if (p->ladder[p->n_ladder - 1] != FORMAT_FP32)
+  if (p->n_ladder == 0 || p->ladder[p->n_ladder - 1] != FORMAT_FP32)
     return FIELDS_FAIL(r, "the last format must be fp32, where everything fits that came from it");
   return STATUS_OK;
 }
@@ -296,6 +310,13 @@ static const struct field update_fields[] = {
     REMARK("why"),
     END,
 };
+static const struct field operand_fields[] = {
+    NUMBER(struct policy, "margin", operands.margin, 1, 1e6),
+    NUMBER(struct policy, "max_zero_fraction", operands.max_zero_fraction, 0, 1),
+    NUMBER(struct policy, "max_subnormal_fraction", operands.max_subnormal_fraction, 0, 1),
+    REMARK("why"),
+    END,
+};
 static const struct field graph_fields[] = {
     CHOICE(struct policy, fields_read_switch, "inputs", narrow_inputs, io_names),
     CHOICE(struct policy, fields_read_switch, "outputs", narrow_outputs, io_names),
@@ -313,6 +334,27 @@ static const struct field promotion_fields[] = {
     REMARK("why"),
     END,
 };
+// Goes with the ladder's first format, which the ladder may name before or after.
+static enum status read_operands(struct reader *r, const cJSON *value, const struct field *f,
+                                 void *base) {
+  struct policy *p = base;
+  TRY(fields_read_section(r, value, f, base));
+  p->operands.given = true;
+  return STATUS_OK;
+}
+
+static enum status check_operands(struct reader *r, const struct policy *p) {
+  if (p->operands.wanted && !p->operands.given)
+    return FIELDS_FAIL(r, "\"operands\" is missing: the ladder begins with %s",
+                       formats[p->operands.format].name);
+  if (p->operands.wanted && p->scales.max_spread == 0)
+    return FIELDS_FAIL(r, "\"scales\" is missing: the ladder begins with %s",
+                       formats[p->operands.format].name);
+  if (p->operands.given && !p->operands.wanted)
+    return FIELDS_FAIL(r, "\"operands\" is for ladders that begin with a format of 8 bits");
+  return STATUS_OK;
+}
+
 static const struct field policy_fields[] = {
     REMARK("$schema"),
     STRING(struct policy, "name", name),
@@ -323,6 +365,7 @@ static const struct field policy_fields[] = {
     SECTION("range", range_fields),
     {"scales", fields_read_section, 0, true, 0, 0, NULL, scale_fields},
     {"updates", fields_read_section, 0, true, 0, 0, NULL, update_fields},
+    {"operands", read_operands, 0, true, 0, 0, NULL, operand_fields},
     SECTION("resolution", resolution_fields),
     SECTION("constants", constants_fields),
     SECTION("graph", graph_fields),
@@ -341,6 +384,8 @@ enum status policy_parse(struct policy *p, const char *text, const char *path, s
   TRY(json_parse(&root, text, path, STATUS_POLICY, d));
   struct reader r = {.text = text, .file = path, .arena = a, .diag = d};
   enum status status = fields_read_object(&r, root, policy_fields, p);
+  if (status == STATUS_OK)
+    status = check_operands(&r, p);
   cJSON_Delete(root);
   if (status != STATUS_OK)
     return status;

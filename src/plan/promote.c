@@ -21,9 +21,15 @@ struct choice {
   bool *decided;  // by value: follows from a decision
 };
 
+// Made by a product that reads narrow operands.
+static bool has_narrow_operands(const struct choice *c, int v) {
+  const struct value *value = &c->graph->values[v];
+  return value->origin == ORIGIN_NODE && c->plan->nodes[value->producer].narrow_operands;
+}
+
 static bool is_narrow(const struct choice *c, int v) {
-  return c->plan->values[v].considered && c->plan->values[v].format != FORMAT_FP32 &&
-         !graph_is_constant(c->graph, v);
+  bool narrow = c->plan->values[v].format != FORMAT_FP32 || has_narrow_operands(c, v);
+  return c->plan->values[v].considered && narrow && !graph_is_constant(c->graph, v);
 }
 
 // What a node reads, its captures in bodies included: the values that its bodies' nodes use from
@@ -76,11 +82,19 @@ static void promote(struct choice *c, int v, double error) {
     return;
   c->chosen[v] = true;
   struct promotions *to = c->into;
-  int from = rung_of(c->plan, c->plan->values[v].format);
-  to->rung[v] = (uint8_t)(from + 1);
+  struct promotion step = {.round = c->round, .value = v, .error = error};
+  if (has_narrow_operands(c, v)) {  // the first step up
+    to->wide_operands[v] = true;
+    step.from = c->plan->operand_format;
+    step.to = c->plan->values[v].format;
+  } else {
+    int from = rung_of(c->plan, c->plan->values[v].format);
+    to->rung[v] = (uint8_t)(from + 1);
+    step.from = c->plan->ladder[from];
+    step.to = c->plan->ladder[from + 1];
+  }
   to->log = arena_grow(c->arena, to->log, &to->capacity, to->count + 1, sizeof *to->log);
-  to->log[to->count++] =
-      (struct promotion){c->round, v, c->plan->ladder[from], c->plan->ladder[from + 1], error};
+  to->log[to->count++] = step;
 }
 
 // The narrow values that v depends on with no narrow value in between.
@@ -167,6 +181,7 @@ bool promote_choose(struct promotions *into, struct graph *g, const struct plan 
   };
   if (!into->rung) {
     into->rung = arena_array(a, values, sizeof *into->rung);
+    into->wide_operands = arena_array(a, values, sizeof *into->wide_operands);
     into->handled = arena_array(a, values, sizeof *into->handled);
   }
   find_ancestors(&c);

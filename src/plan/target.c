@@ -33,6 +33,8 @@ static const struct field matrix_fields[] = {
     THROUGHPUT(matrix, "fp32", FORMAT_FP32),
     THROUGHPUT(matrix, "fp16", FORMAT_FP16),
     THROUGHPUT(matrix, "bf16", FORMAT_BF16),
+    {"fp8", fields_read_number, offsetof(struct target, matrix[FORMAT_FP8E4M3FN]), true, 1e-6, 1e9,
+     NULL, NULL},
     END,
 };
 static const struct field vector_fields[] = {
@@ -63,6 +65,8 @@ enum status target_parse(struct target *t, const char *text, const char *path, s
   struct reader r = {.text = text, .file = path, .arena = a, .diag = d};
   enum status status = fields_read_object(&r, root, target_fields, t);
   cJSON_Delete(root);
+  t->matrix[FORMAT_FP8E4M3FNUZ] = t->matrix[FORMAT_FP8E5M2] = t->matrix[FORMAT_FP8E5M2FNUZ] =
+      t->matrix[FORMAT_FP8E4M3FN];
   t->bandwidth *= giga;
   t->overhead *= micro;
   for (int f = 0; f < FORMAT_COUNT; f++) {

@@ -13,8 +13,8 @@ struct target {
   const char *description;
   double bandwidth;  // bytes/s, of the memory that tensors are in
   double overhead;   // s, of each operator that does something, Casts included
-  // FLOP/s of matrix products and convolutions, and elements/s of all else; by format, 0 for
-  // formats that are in no ladder.
+  // FLOP/s of matrix products and convolutions, and elements/s of all else; by format, 0
+  // where the file says none.
   double matrix[FORMAT_COUNT], vector[FORMAT_COUNT];
 };
 

@@ -28,11 +28,23 @@ struct rewrite {
 // Does its part of the rewrite. Errors: STATUS_MODEL.
 typedef enum status pass_run(struct rewrite *w, struct diag *d);
 
-pass_run pass_constants, pass_type_attributes, pass_casts, pass_interface, pass_metadata;
+pass_run pass_quantise_weights, pass_constants, pass_type_attributes, pass_casts, pass_quantise,
+    pass_interface, pass_metadata;
 
 // A name for value v's copy in format f that no scope has yet: "<name>__fp16", then
 // "<name>__fp16_2".
 const char *rewrite_name(struct rewrite *w, int v, enum format_id f);
+
+// The same with any text behind the name: "<name>__scale".
+const char *rewrite_name_with(struct rewrite *w, int v, const char *suffix);
+
+// Puts a constant's new tensor where the old one was, name and all.
+void rewrite_replace_constant(struct rewrite *w, int v, Onnx__TensorProto *tensor);
+
+// Adds a constant beside value v, under the tensor's name: an initializer where v's scope has such,
+// else a Constant node (function bodies; models of IR below 4, where an initializer would have to
+// be a graph input).
+void rewrite_add_constant(struct rewrite *w, int v, Onnx__TensorProto *tensor);
 
 // Adds a node behind the place where v is defined.
 void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node);
@@ -43,6 +55,9 @@ Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char 
 
 // Says in the node's metadata, under "narrowcast", what was done to it.
 void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text);
+
+// The operand format where constant v is stored in it alone, else the plan's format of v.
+enum format_id rewrite_stored_format(const struct rewrite *w, int v);
 
 // A copy of the fp32 tensor in format f, rounded to nearest, ties to even, out-of-range elements as
 // the plan's constants rule says (keep wide cannot occur here: the plan leaves such a constant

@@ -44,8 +44,7 @@ static void retype_listed_input(struct rewrite *w, int v, int elem_type) {
   }
 }
 
-// Puts the narrow tensor where the wide one was, name and all.
-static void replace_in_place(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
+void rewrite_replace_constant(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
   const struct value *value = &w->graph->values[v];
   if (value->origin != ORIGIN_NODE) {
     Onnx__TensorProto *old = value->initializer;
@@ -64,9 +63,7 @@ static void replace_in_place(struct rewrite *w, int v, Onnx__TensorProto *narrow
       node->attribute[i] = attribute;
 }
 
-// Adds a copy under a new name: an initializer where the scope has such, else a Constant node
-// (function bodies; models of IR below 4, where an initializer would have to be a graph input).
-static void add_copy(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
+void rewrite_add_constant(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
   int scope = w->graph->values[v].scope;
   Onnx__GraphProto *graph = w->graph->scopes[scope].graph;
   if (graph && w->model->proto->ir_version >= 4) {
@@ -103,13 +100,13 @@ static enum status narrow_constant(struct rewrite *w, int v, const Onnx__TensorP
       replacement = narrow;  // further formats still need the wide one
     } else {
       rename_readers(w, v, (enum format_id)f, name);
-      add_copy(w, v, narrow);
+      rewrite_add_constant(w, v, narrow);
     }
     in_place = false;
   }
   w->report->bytes_before += wide_view.size;
   if (replacement)
-    replace_in_place(w, v, replacement);
+    rewrite_replace_constant(w, v, replacement);
   else
     w->report->bytes_after += wide_view.size;
   w->report->copied_initializers += keep_wide && (wanted & ~(1u << FORMAT_FP32)) != 0;
@@ -119,7 +116,7 @@ static enum status narrow_constant(struct rewrite *w, int v, const Onnx__TensorP
 enum status pass_constants(struct rewrite *w, struct diag *d) {
   // Copies made here get no ids: the loop is over the values of the index.
   for (int v = 0; v < w->graph->n_values; v++) {
-    if (!w->plan->values[v].considered)
+    if (!w->plan->values[v].considered || plan_is_only_operand(w->graph, w->plan, v))
       continue;
     const Onnx__TensorProto *wide = graph_constant(w->graph, v);
     if (wide)

@@ -19,7 +19,7 @@ static int narrow_value(const struct rewrite *w, int s, const Onnx__ValueInfoPro
   if (!info->name || !info->name[0])
     return -1;
   int v = map_get(&w->graph->names, s, info->name);
-  if (v < 0 || !w->plan->values[v].considered || w->plan->values[v].format == FORMAT_FP32)
+  if (v < 0 || !w->plan->values[v].considered || rewrite_stored_format(w, v) == FORMAT_FP32)
     return -1;
   const struct value *value = &w->graph->values[v];
   if (value->origin == ORIGIN_NODE && !rewrite_is_constant(w, v)) {
@@ -33,7 +33,7 @@ static void retype_list(const struct rewrite *w, int s, Onnx__ValueInfoProto **l
   for (size_t i = 0; i < count; i++) {
     int v = narrow_value(w, s, list[i]);
     if (v >= 0)
-      retype(list[i], formats[w->plan->values[v].format].onnx_type);
+      retype(list[i], formats[rewrite_stored_format(w, v)].onnx_type);
   }
 }
 

@@ -15,10 +15,14 @@ enum status pass_metadata(struct rewrite *w, struct diag *d) {
   (void)d;
   for (int n = 0; n < w->graph->n_nodes; n++) {
     const struct node_plan *node = &w->plan->nodes[n];
-    if (node->format != FORMAT_FP32)
-      rewrite_note(w, w->graph->nodes[n].proto,
-                   arena_printf(w->arena, "%s: rule %s", formats[node->format].name,
-                                node->rule_id[0] ? node->rule_id : "of the plan file"));
+    if (node->format == FORMAT_FP32 && !node->narrow_operands)
+      continue;
+    const char *operands = "";
+    if (node->narrow_operands)
+      operands = arena_printf(w->arena, ", operands in %s", formats[w->plan->operand_format].name);
+    rewrite_note(w, w->graph->nodes[n].proto,
+                 arena_printf(w->arena, "%s%s: rule %s", formats[node->format].name, operands,
+                              node->rule_id[0] ? node->rule_id : "of the plan file"));
   }
   note_model(w);
   return STATUS_OK;

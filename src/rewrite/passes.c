@@ -11,7 +11,7 @@
 
 enum { FIRST_SUFFIX = 2 };  // "x__fp16", then "x__fp16_2"
 
-// The first four make one change between them: a reader renamed by one is typed right only after
+// The first six make one change between them: a reader renamed by one is typed right only after
 // the others. `whole` says that the model is consistent again after the pass, and the driver has it
 // checked.
 static const struct {
@@ -19,8 +19,12 @@ static const struct {
   pass_run *run;
   bool whole;
 } passes[] = {
-    {"constants", pass_constants, false}, {"type_attributes", pass_type_attributes, false},
-    {"casts", pass_casts, false},         {"interface", pass_interface, true},
+    {"quantise_weights", pass_quantise_weights, false},
+    {"constants", pass_constants, false},
+    {"type_attributes", pass_type_attributes, false},
+    {"casts", pass_casts, false},
+    {"quantise", pass_quantise, false},
+    {"interface", pass_interface, true},
     {"metadata", pass_metadata, true},
 };
 
@@ -39,9 +43,12 @@ static const char *unused_name(struct rewrite *w, const char *wanted) {
   return name;
 }
 
+const char *rewrite_name_with(struct rewrite *w, int v, const char *suffix) {
+  return unused_name(w, arena_printf(w->arena, "%s__%s", w->graph->values[v].name, suffix));
+}
+
 const char *rewrite_name(struct rewrite *w, int v, enum format_id f) {
-  return unused_name(w,
-                     arena_printf(w->arena, "%s__%s", w->graph->values[v].name, formats[f].name));
+  return rewrite_name_with(w, v, formats[f].name);
 }
 
 void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node) {
@@ -117,6 +124,11 @@ enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *fr
 
 bool rewrite_is_constant(const struct rewrite *w, int v) {
   return graph_constant(w->graph, v) != NULL;
+}
+
+enum format_id rewrite_stored_format(const struct rewrite *w, int v) {
+  return plan_is_only_operand(w->graph, w->plan, v) ? w->plan->operand_format
+                                                    : w->plan->values[v].format;
 }
 
 // A scope's new list of nodes while it is put together.

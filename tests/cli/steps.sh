@@ -121,7 +121,7 @@ test_only_fp32_gives_the_same_bytes() {
 }
 
 test_converting_the_result_changes_nothing() {
-  for policy in fp16 bf16 balanced; do
+  for policy in fp16 bf16 balanced fp8; do
     quietly convert "$model" --policy $policy --data "$data" -o once.onnx
     quietly convert once.onnx --policy $policy --data "$data" -o twice.onnx
     same once.onnx twice.onnx

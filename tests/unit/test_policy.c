@@ -96,6 +96,23 @@ static void policy_reads_every_key(void **state) {
   arena_free(&a);
 }
 
+// Copies of one text in every file, from the first rule to the last.
+static void shipped_policies_have_the_same_rules(void **state) {
+  (void)state;
+  const char *first = NULL;
+  size_t length = 0;
+  for (const char *const *name = policy_names(); *name; name++) {
+    const char *text = policy_text(*name);
+    const char *rules = strstr(text, "  \"rules\": [");
+    const char *claims = strstr(text, "  \"claims\": [");
+    assert_true(rules && claims && claims > rules);
+    first = first ? first : rules;
+    length = length ? length : (size_t)(claims - rules);
+    if ((size_t)(claims - rules) != length || memcmp(rules, first, length) != 0)
+      fail_msg("%s has other rules than the first policy", *name);
+  }
+}
+
 static void policy_refuses_mistakes_with_their_place(void **state) {
   (void)state;
   static const struct {
@@ -124,7 +141,13 @@ static void policy_refuses_mistakes_with_their_place(void **state) {
       {"\"bf16\", \"fp32\"]", "\"bf16\"]", "p.json:3", "ladder: the last format must be fp32", ""},
       {"[\"fp16\", \"bf16\"", "[\"fp16\", \"fp16\"", "p.json:3", "ladder[1]: fp16 is in", ""},
       {"[\"fp16\", \"bf16\"", "[\"fp16\", \"fp8e4m3fn\"", "p.json:3",
-       "ladder[1]: fp8e4m3fn is not supported in a ladder yet", ""},
+       "ladder[1]: fp8e4m3fn is for operands of matrix products: it must come first", ""},
+      {"[\"fp16\", \"bf16\"", "[\"fp8e4m3fn\", \"fp16\", \"bf16\"", "p.json:1",
+       "\"operands\" is missing: the ladder begins with fp8e4m3fn", ""},
+      {"\"target\": \"accelerator\"",
+       "\"operands\": {\"margin\": 1, \"max_zero_fraction\": 0, \"max_subnormal_fraction\": 0}, "
+       "\"target\": \"accelerator\"",
+       "p.json:1", "\"operands\" is for ladders that begin", ""},
       {"[\"fp16\", \"bf16\"", "[\"tf32\", \"bf16\"", "p.json:3", "tf32 is not supported", ""},
       {"[\"fp16\", \"bf16\"", "[\"float16\", \"bf16\"", "p.json:3", "write \"fp16\" for", ""},
       {"[\"fp16\", \"bf16\"", "[\"fp17\", \"bf16\"", "p.json:3", "unknown value \"fp17\"",
@@ -490,6 +513,7 @@ static void matching_is_fast_for_large_models(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(policy_reads_every_key),
+      cmocka_unit_test(shipped_policies_have_the_same_rules),
       cmocka_unit_test(policy_refuses_mistakes_with_their_place),
       cmocka_unit_test(policy_refuses_a_document_that_is_no_object),
       cmocka_unit_test(policy_survives_truncation_and_damage),

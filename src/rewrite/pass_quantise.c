@@ -1,0 +1,183 @@
+// Operands of matrix products in the plan's operand format: one QuantizeLinear per value, behind
+// its producer, and one DequantizeLinear per format that its products run in. A weight is stored as
+// the codes that a QuantizeLinear would give, in front of a DequantizeLinear alone. Engines
+// recognise the pair and multiply the codes; others compute the same from the values.
+//
+// ONNX: codes = saturate(round(x / y_scale)), so y_scale is the inverse of the plan's scale, in the
+// type of what goes in or comes out; the zero point says the code's type. All are per tensor.
+#include "pass.h"
+#include "proto.h"
+#include "round.h"
+#include "tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { IR_WITH_FLOAT8 = 9, IR_WITHOUT_INPUTS = 4 };
+
+static void add_input(struct rewrite *w, Onnx__NodeProto *node, size_t k, const char *name) {
+  node->input[k] = arena_strdup(w->arena, name);
+}
+
+// A scalar constant that holds 2^power in format f, and its name.
+static const char *add_scale(struct rewrite *w, int v, int power, enum format_id f) {
+  static const int64_t scalar[1] = {0};
+  float value = ldexpf(1, power);
+  struct round_mode mode = {.format = &formats[f]};
+  uint8_t *code = arena_alloc(w->arena, sizeof value);
+  round_encode_array(&mode, &value, code, 1);
+  const char *name = rewrite_name_with(w, v, "scale");
+  rewrite_add_constant(w, v,
+                       tensor_new(w->arena, name, formats[f].onnx_type, 0, scalar, code,
+                                  (size_t)formats[f].stored_bits / 8));
+  return name;
+}
+
+static const char *add_zero_point(struct rewrite *w, int v) {
+  static const int64_t scalar[1] = {0};
+  static const uint8_t zero[1] = {0};
+  const char *name = rewrite_name_with(w, v, "zero_point");
+  rewrite_add_constant(w, v,
+                       tensor_new(w->arena, name, formats[w->plan->operand_format].onnx_type, 0,
+                                  scalar, zero, sizeof zero));
+  return name;
+}
+
+// The parts of one value's pair.
+struct pair {
+  const char *codes, *zero_point;
+  const char *scales[FORMAT_COUNT];  // by their format; NULL: not made yet
+  const char *values[FORMAT_COUNT];  // what DequantizeLinears give
+};
+
+static const char *scale_in(struct rewrite *w, int v, struct pair *pair, enum format_id f) {
+  if (!pair->scales[f])
+    pair->scales[f] = add_scale(w, v, -w->plan->values[v].operand->scale_log2, f);
+  return pair->scales[f];
+}
+
+static Onnx__NodeProto *new_node(struct rewrite *w, const char *op, const char *output) {
+  Onnx__NodeProto *node = rewrite_new_node(w, op, NULL, output);
+  node->n_input = 3;
+  node->input = arena_array(w->arena, node->n_input, sizeof *node->input);
+  return node;
+}
+
+static void add_quantise(struct rewrite *w, int v, struct pair *pair) {
+  const struct value *value = &w->graph->values[v];
+  const char *from = value->name;  // pass_casts may have renamed what is stored
+  if (value->origin == ORIGIN_NODE)
+    from = w->graph->nodes[value->producer].proto->output[value->output];
+  pair->codes = rewrite_name(w, v, w->plan->operand_format);
+  Onnx__NodeProto *node = new_node(w, "QuantizeLinear", pair->codes);
+  add_input(w, node, 0, from);
+  add_input(w, node, 1, scale_in(w, v, pair, w->plan->values[v].format));
+  add_input(w, node, 2, pair->zero_point);
+  proto_add_int(w->arena, node, "saturate", 1);
+  rewrite_note(w, node,
+               arena_printf(w->arena, "added: %s in %s", value->name,
+                            formats[w->plan->operand_format].name));
+  rewrite_add_node(w, v, node);
+  w->report->quantised++;
+}
+
+static void add_dequantise(struct rewrite *w, int v, struct pair *pair, enum format_id f) {
+  pair->values[f] = rewrite_name_with(
+      w, v,
+      arena_printf(w->arena, "%s_%s", formats[w->plan->operand_format].name, formats[f].name));
+  Onnx__NodeProto *node = new_node(w, "DequantizeLinear", pair->values[f]);
+  add_input(w, node, 0, pair->codes);
+  add_input(w, node, 1, scale_in(w, v, pair, f));
+  add_input(w, node, 2, pair->zero_point);
+  rewrite_note(
+      w, node,
+      arena_printf(w->arena, "added: %s in %s", w->graph->values[v].name, formats[f].name));
+  rewrite_add_node(w, v, node);
+  w->report->dequantised++;
+}
+
+static void quantise_value(struct rewrite *w, int v, struct pair *pair) {
+  const struct value *value = &w->graph->values[v];
+  pair->zero_point = add_zero_point(w, v);
+  if (!pair->codes)
+    add_quantise(w, v, pair);
+  for (int u = 0; u < value->n_uses; u++) {
+    const struct use *use = &value->uses[u];
+    if (use->node < 0 || !plan_is_narrow_operand(w->graph, w->plan, use->node, use->index))
+      continue;
+    enum format_id f = w->plan->nodes[use->node].format;
+    if (!pair->values[f])
+      add_dequantise(w, v, pair, f);
+    add_input(w, w->graph->nodes[use->node].proto, (size_t)use->index, pair->values[f]);
+  }
+}
+
+enum status pass_quantise(struct rewrite *w, struct diag *d) {
+  (void)d;
+  for (int v = 0; v < w->graph->n_values; v++) {
+    if (!w->plan->values[v].operand || rewrite_is_constant(w, v))
+      continue;
+    struct pair pair = {0};
+    quantise_value(w, v, &pair);
+  }
+  // Where initializers need not be inputs; older models say their types by the same numbers.
+  Onnx__ModelProto *m = w->model->proto;
+  if (w->report->dequantised && m->ir_version >= IR_WITHOUT_INPUTS &&
+      m->ir_version < IR_WITH_FLOAT8)
+    m->ir_version = IR_WITH_FLOAT8;
+  return STATUS_OK;
+}
+
+// ---- weights ----
+
+static enum status encode(struct rewrite *w, int v, const Onnx__TensorProto *wide, const char *name,
+                          Onnx__TensorProto **out, struct diag *d) {
+  enum { BLOCK = 16384 };
+  float block[BLOCK];
+  struct round_mode mode = {.format = &formats[w->plan->operand_format],
+                            .saturate = true,
+                            .scale_log2 = w->plan->values[v].operand->scale_log2};
+  struct arena scratch = {0};
+  struct tensor t;
+  enum status status = tensor_read(w->model, wide, &scratch, &t, d);
+  if (status == STATUS_OK) {
+    uint8_t *codes = arena_array(w->arena, t.count, 1);
+    for (uint64_t at = 0; at < t.count; at += BLOCK) {
+      size_t n = t.count - at < BLOCK ? (size_t)(t.count - at) : BLOCK;
+      memcpy(block, t.data + at * sizeof(float), n * sizeof(float));
+      round_encode_array(&mode, block, codes + at, n);
+    }
+    *out = tensor_new(w->arena, name, mode.format->onnx_type, wide->n_dims, wide->dims, codes,
+                      t.count);
+    // What else reads the weight is counted by pass_constants, with its bytes before.
+    w->report->bytes_before += plan_is_only_operand(w->graph, w->plan, v) ? t.size : 0;
+    w->report->bytes_after += t.count;
+    w->report->weight_bytes += t.count;
+    w->report->weights++;
+  }
+  arena_free(&scratch);
+  return status;
+}
+
+// Runs before pass_constants, which changes the constants that it reads.
+static enum status quantise_weight(struct rewrite *w, int v, struct diag *d) {
+  const Onnx__TensorProto *wide = graph_constant(w->graph, v);
+  bool in_place = plan_is_only_operand(w->graph, w->plan, v);
+  struct pair pair = {.codes = in_place ? w->graph->values[v].name
+                                        : rewrite_name(w, v, w->plan->operand_format)};
+  Onnx__TensorProto *codes;
+  TRY(encode(w, v, wide, pair.codes, &codes, d));
+  if (in_place)
+    rewrite_replace_constant(w, v, codes);
+  else
+    rewrite_add_constant(w, v, codes);
+  quantise_value(w, v, &pair);
+  return STATUS_OK;
+}
+
+enum status pass_quantise_weights(struct rewrite *w, struct diag *d) {
+  for (int v = 0; v < w->graph->n_values; v++)
+    if (w->plan->values[v].operand && rewrite_is_constant(w, v))
+      TRY(quantise_weight(w, v, d));
+  return STATUS_OK;
+}
