@@ -433,6 +433,27 @@ const struct schema *schema_first_allowing(const struct schema_table *t, const c
   return NULL;
 }
 
+// All that there are up to opset 28, found by type inference over the bodies: Where took bfloat16
+// in opset 16, NegativeLogLikelihoodLoss in opset 22; the body of MeanVarianceNormalization adds an
+// fp32 constant to whatever it is given.
+int schema_body_allows_from(const char *op, int elem_type) {
+  enum { FLOAT16 = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 };
+  enum { BFLOAT16 = ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 };
+  static const struct {
+    const char *op;
+    int elem_type, from;
+  } gaps[] = {
+      {"Clip", BFLOAT16, 16},
+      {"MeanVarianceNormalization", BFLOAT16, 0},
+      {"MeanVarianceNormalization", FLOAT16, 0},
+      {"SoftmaxCrossEntropyLoss", BFLOAT16, 22},
+  };
+  for (size_t i = 0; i < sizeof gaps / sizeof gaps[0]; i++)
+    if (gaps[i].elem_type == elem_type && strcmp(gaps[i].op, op) == 0)
+      return gaps[i].from;
+  return 1;
+}
+
 int schema_newest(const struct schema_table *t, const char *domain) {
   domain = plain_domain(domain);
   int newest = 0;

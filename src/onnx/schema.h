@@ -114,6 +114,12 @@ const struct schema *schema_find(const struct schema_table *t, const char *domai
 const struct schema *schema_first_allowing(const struct schema_table *t, const char *domain,
                                            const char *op, int from, int elem_type);
 
+// ONNX defines some operators by a body of other operators, and a few of these bodies do not take
+// all types that the operator's schema allows: a checker or engine that puts the body in the node's
+// place then refuses the model. The first opset at which the body of ai.onnx's `op` takes
+// elem_type: 1 if it always does (or there is no body), 0 if it never does.
+int schema_body_allows_from(const char *op, int elem_type);
+
 // The newest version that the table knows of any operator of the domain; 0: it knows none.
 int schema_newest(const struct schema_table *t, const char *domain);
 

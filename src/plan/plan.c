@@ -38,7 +38,7 @@ static const struct {
     [REASON_CONVERTED] = {"converted", "the model is a result of narrowcast already"},
     [REASON_PROMOTED] = {"promoted", "was promoted, since a claim did not hold with it narrow"},
     [REASON_QUANTISED] = {"quantised", "is part of a quantised island, which is left alone"},
-    [REASON_ENGINE] = {"engine", "ONNX Runtime crashes on this pattern if it is narrow"},
+    [REASON_ENGINE] = {"engine", "ONNX Runtime fails on this pattern if it is narrow"},
     [REASON_PATTERN] = {"pattern", "part of a pattern that stays in fp32 as a whole"},
     [REASON_STEP] = {"step", "updates of a value are smaller than a step of the format"},
     [REASON_UNSTABLE] = {"unstable", "the scale changes too much from window to window"},
@@ -271,25 +271,36 @@ static bool attribute_writable(const struct node *node) {
   return true;
 }
 
+// The opset of ai.onnx at node n, that of the main graph if its function imports none.
+static int opset_of_onnx(const struct graph *g, int n) {
+  int opset = graph_opset(g, g->nodes[n].scope, "");
+  return opset > 0 ? opset : graph_opset(g, 0, "");
+}
+
 // Boundaries need a Cast that knows the type: Cast took bfloat16 in opset 13. Before opset 6 it
 // spelled the type as a string, from which no engine infers a type.
 bool plan_cast_available(const struct graph *g, int n, enum format_id f) {
-  int opset = graph_opset(g, g->nodes[n].scope, "");
-  opset = opset > 0 ? opset : graph_opset(g, 0, "");
-  const struct schema *cast = schema_find(g->schemas, "", "Cast", opset);
+  const struct schema *cast = schema_find(g->schemas, "", "Cast", opset_of_onnx(g, n));
   return cast && cast->since >= CAST_SINCE_INT_ATTRIBUTE &&
          schema_allows(cast, cast->outputs[0].var, formats[f].onnx_type);
+}
+
+bool plan_operator_takes(const struct graph *g, int n, enum format_id f) {
+  const struct schema *schema = g->nodes[n].schema;
+  int var = plan_main_variable(g, n), elem_type = formats[f].onnx_type;
+  if (var < 0 || !schema_allows(schema, var, elem_type) || !plan_cast_available(g, n, f))
+    return false;
+  int from = schema->domain[0] ? 1 : schema_body_allows_from(schema->op, elem_type);
+  return from > 0 && opset_of_onnx(g, n) >= from;
 }
 
 static enum status may_run(struct planner *pl, int n, int r, enum reason *why, int *culprit,
                            struct diag *d) {
   const struct node *node = &pl->graph->nodes[n];
   int var = plan_main_variable(pl->graph, n);
-  int elem_type = formats[pl->policy->ladder[r]].onnx_type;
   *why = REASON_NONE;
   *culprit = -1;
-  if (var < 0 || !schema_allows(node->schema, var, elem_type) || !attribute_writable(node) ||
-      !plan_cast_available(pl->graph, n, pl->policy->ladder[r])) {
+  if (!attribute_writable(node) || !plan_operator_takes(pl->graph, n, pl->policy->ladder[r])) {
     *why = REASON_SCHEMA;
     return STATUS_OK;
   }
@@ -414,7 +425,12 @@ static enum reason structural_reason(const struct planner *pl, int n) {
   return rule && rule->patterns ? REASON_PATTERN : REASON_CLASS;
 }
 
-// The first opset at which both the operator and Cast take the format; 0 if no known one does.
+static int larger(int x, int y) {
+  return x > y ? x : y;
+}
+
+// The first opset at which operator, its definition and Cast take the format; 0 if no known one
+// does.
 static int opset_allowing(const struct graph *g, int n, enum format_id f) {
   const struct schema *here = g->nodes[n].schema;
   int elem_type = formats[f].onnx_type;
@@ -424,8 +440,10 @@ static int opset_allowing(const struct graph *g, int n, enum format_id f) {
       schema_first_allowing(g->schemas, "", "Cast", CAST_SINCE_INT_ATTRIBUTE, elem_type);
   if (!op || !cast)
     return 0;
-  bool in_ai_onnx = here->domain[0] == '\0';
-  return in_ai_onnx && cast->since > op->since ? cast->since : op->since;
+  if (here->domain[0])
+    return op->since;
+  int body = schema_body_allows_from(here->op, elem_type);
+  return body ? larger(larger(op->since, cast->since), body) : 0;
 }
 
 static enum status find_allowed(struct planner *pl, int n, struct diag *d) {

@@ -201,6 +201,10 @@ enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v);
 // first fp32 input; -1 if there is neither, or if its type cannot change.
 int plan_main_variable(const struct graph *g, int n);
 
+// True if node n may run in format f by its operator's schema and definition, and by Cast, all at
+// the opset of its scope.
+bool plan_operator_takes(const struct graph *g, int n, enum format_id f);
+
 // True if Cast at the opset of node n's scope knows the format.
 bool plan_cast_available(const struct graph *g, int n, enum format_id f);
 

@@ -359,8 +359,7 @@ static enum status check_node_format(struct plan_reader *r, int n) {
   const struct node *in = &r->graph->nodes[n];
   if (r->graph->scopes[in->scope].polymorphic || in->function >= 0 || var < 0)
     return fail(r, "this node has no fp32 tensor whose format can change");
-  if (!schema_allows(in->schema, var, formats[node->format].onnx_type) ||
-      !plan_cast_available(r->graph, n, node->format))
+  if (!plan_operator_takes(r->graph, n, node->format))
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
                      "%s does not take %s at this model's opset", in->proto->op_type,
                      formats[node->format].name);

@@ -2,17 +2,19 @@
 // wherever the operator's schema allows it, and compares what the results compute with the
 // published outputs.
 //
-//   conformance POLICY EXCLUSIONS FOLDER FORMAT... <LIST
+//   conformance POLICY EXCLUSIONS FOLDER VARIANT... <LIST
 //
-// LIST names model files, each with its test_data_set_*/ beside it. POLICY is a policy file; the
-// ladder becomes {FORMAT, fp32}. EXCLUSIONS lists, with a reason, the models whose outputs may be
+// LIST names model files, each with its test_data_set_*/ beside it. POLICY is a policy file;
+// VARIANT is a format, and the ladder becomes {format, fp32}; "FORMAT-io" makes inputs and outputs
+// of the models narrow too. EXCLUSIONS lists, with a reason, the models whose outputs may be
 // further from the published ones than conformance_values.c allows. Emitted models go to FOLDER,
 // and FOLDER/pairs names source and result for checker.py.
 //
 // Of every model it must hold, excluded or not:
 //   - it is converted: plan and rewrite, the written file read back and its invariants checked;
-//   - inputs and outputs keep their names, types and order.
+//   - inputs and outputs keep their names, order and types (or have those of the plan, in "-io").
 // And unless the engine cannot run the source:
+//   - the engine loads the result as it is, or lacks kernels for the format;
 //   - the outputs are as near to the published ones as rounding allows.
 //
 // The plan is made as if every value had been 1 in a trace, so that nothing but schema and
@@ -49,9 +51,18 @@ static const char *const outcome_texts[OUTCOME_COUNT] = {
     [OUTCOME_NO_DATA] = "test data are no tensors, or do not fit the model",
 };
 
+enum { VARIANTS = 16 };
+
+struct variant {
+  const char *name;  // "fp16-io"
+  const struct format *format;
+  bool narrow_interface;
+  struct policy policy;
+};
+
 struct exclusion {
-  const char *formats, *models, *reason;  // globs, and a sentence
-  int used[FORMAT_COUNT];
+  const char *variants, *models, *reason;  // globs, and a sentence
+  int used[VARIANTS];
 };
 
 struct program {
@@ -59,14 +70,13 @@ struct program {
   struct schema_table schemas;
   struct engine *engine;
   const char *folder;
-  struct policy policies[FORMAT_COUNT];
-  enum format_id formats[FORMAT_COUNT];
-  int n_formats;
+  struct variant variants[VARIANTS];
+  int n_variants;
   char **models;
   size_t n_models, capacity_models;
   struct exclusion *exclusions;
   size_t n_exclusions, capacity_exclusions;
-  struct result *results;  // by format, then model
+  struct result *results;  // by variant, then model
 };
 
 // ---- one model, in the child ----
@@ -108,38 +118,40 @@ static void count_nodes(struct result *r, const struct plan *p) {
   }
 }
 
-static bool same_type(struct type x, struct type y) {
-  return x.kind == y.kind && x.elem_type == y.elem_type;
-}
-
-// Empty if inputs and outputs are the same in both: names, element types, order. The type of a
-// weight that is listed as an input, as every one is below IR 4, follows the weight.
-static const char *interface_fault(const struct graph *x, const struct graph *y, struct arena *a) {
-  for (int outputs = 0; outputs < 2; outputs++) {
-    const struct scope *s = &x->scopes[0], *t = &y->scopes[0];
-    const int *first = outputs ? s->outputs : s->inputs, *second = outputs ? t->outputs : t->inputs;
-    int count = outputs ? s->n_outputs : s->n_inputs;
-    const char *side = outputs ? "output" : "input";
-    if (count != (outputs ? t->n_outputs : t->n_inputs))
-      return arena_printf(a, "another number of %ss", side);
-    for (int k = 0; k < count; k++) {
-      const struct value *v = &x->values[first[k]], *w = &y->values[second[k]];
-      if (strcmp(v->name, w->name) != 0)
-        return arena_printf(a, "%s %d is called %s, was %s", side, k, w->name, v->name);
-      bool weight = !outputs && graph_is_constant(x, first[k]);
-      if (!weight && !same_type(v->type, w->type))
-        return arena_printf(a, "%s %s has another type", side, v->name);
-    }
-  }
-  return "";
-}
-
 struct subject {
   struct model model, emitted;
   struct graph graph, emitted_graph;
   struct plan plan;
   struct trace trace;
 };
+
+// The element type that value v of the interface must have. That of a weight that is listed as an
+// input, as every one is below IR 4, follows the weight.
+static int wanted_type(struct subject *s, int v, bool narrow_interface) {
+  bool follows = narrow_interface || graph_constant(&s->graph, v);
+  if (follows && s->plan.values[v].considered)
+    return formats[s->plan.values[v].format].onnx_type;
+  return s->graph.values[v].type.elem_type;
+}
+
+// Empty if inputs and outputs are the same in both models: names, types, order.
+static const char *interface_fault(struct subject *s, bool narrow_interface, struct arena *a) {
+  const struct scope *x = &s->graph.scopes[0], *y = &s->emitted_graph.scopes[0];
+  if (x->n_inputs != y->n_inputs || x->n_outputs != y->n_outputs)
+    return "another number of inputs or outputs";
+  for (int k = 0; k < x->n_inputs + x->n_outputs; k++) {
+    bool input = k < x->n_inputs;
+    int before = input ? x->inputs[k] : x->outputs[k - x->n_inputs];
+    int after = input ? y->inputs[k] : y->outputs[k - x->n_inputs];
+    const struct value *v = &s->graph.values[before], *w = &s->emitted_graph.values[after];
+    if (strcmp(v->name, w->name) != 0)
+      return arena_printf(a, "%s is called %s now", v->name, w->name);
+    if (v->type.kind != w->type.kind ||
+        w->type.elem_type != wanted_type(s, before, narrow_interface))
+      return arena_printf(a, "%s has another type than it must have", v->name);
+  }
+  return "";
+}
 
 // Plans, rewrites, writes, reads back.
 static enum status convert(struct subject *s, const struct program *p, const char *path,
@@ -164,11 +176,11 @@ static enum status convert(struct subject *s, const struct program *p, const cha
 }
 
 static void try_model(struct result *r, const struct program *p, const char *path, const char *out,
-                      enum format_id format) {
+                      const struct variant *variant) {
   struct arena a = {0};
   struct diag d = {0};
   struct subject *s = arena_alloc(&a, sizeof *s);
-  if (convert(s, p, path, out, &p->policies[format], &a, &d) != STATUS_OK) {
+  if (convert(s, p, path, out, &variant->policy, &a, &d) != STATUS_OK) {
     result_set(r, OUTCOME_BROKEN, "%s: %s: %s", d.node, d.tensor, d.message);
     return;
   }
@@ -178,7 +190,7 @@ static void try_model(struct result *r, const struct program *p, const char *pat
     return;
   }
   r->emitted = true;
-  const char *fault = interface_fault(&s->graph, &s->emitted_graph, &a);
+  const char *fault = interface_fault(s, variant->narrow_interface, &a);
   if (fault[0]) {
     result_set(r, OUTCOME_BROKEN, "%s", fault);
     return;
@@ -187,7 +199,7 @@ static void try_model(struct result *r, const struct program *p, const char *pat
                          .schemas = &p->schemas,
                          .source = &s->graph,
                          .emitted = &s->emitted_graph,
-                         .format = format,
+                         .format = variant->format->id,
                          .float_nodes = r->float_nodes};
   compare_with_published(r, &c, &a);
 }
@@ -195,8 +207,8 @@ static void try_model(struct result *r, const struct program *p, const char *pat
 // ---- all models, in the parent ----
 
 static const char *emitted_path(struct program *p, size_t i) {
-  return arena_printf(&p->arena, "%s/%s-%zu.onnx", p->folder,
-                      formats[p->formats[i / p->n_models]].name, i % p->n_models);
+  return arena_printf(&p->arena, "%s/%s-%zu.onnx", p->folder, p->variants[i / p->n_models].name,
+                      i % p->n_models);
 }
 
 static pid_t start(struct program *p, size_t i) {
@@ -206,7 +218,7 @@ static pid_t start(struct program *p, size_t i) {
   if (child != 0)
     return child;
   alarm(SECONDS);
-  try_model(&p->results[i], p, p->models[i % p->n_models], out, p->formats[i / p->n_models]);
+  try_model(&p->results[i], p, p->models[i % p->n_models], out, &p->variants[i / p->n_models]);
   _exit(0);
 }
 
@@ -229,7 +241,7 @@ static void try_all(struct program *p) {
   pid_t children[JOBS] = {0};
   size_t indices[JOBS] = {0};
   int running = 0;
-  for (size_t i = 0; i < (size_t)p->n_formats * p->n_models; i++) {
+  for (size_t i = 0; i < (size_t)p->n_variants * p->n_models; i++) {
     if (running == JOBS) {
       finish(p, children, indices);
       running--;
@@ -262,10 +274,9 @@ static const char *label_of(struct program *p, size_t model) {
   return copy;
 }
 
-static struct exclusion *find_exclusion(struct program *p, enum format_id format,
-                                        const char *label) {
+static struct exclusion *find_exclusion(struct program *p, int variant, const char *label) {
   for (size_t i = 0; i < p->n_exclusions; i++)
-    if (fnmatch(p->exclusions[i].formats, formats[format].name, 0) == 0 &&
+    if (fnmatch(p->exclusions[i].variants, p->variants[variant].name, 0) == 0 &&
         fnmatch(p->exclusions[i].models, label, 0) == 0)
       return &p->exclusions[i];
   return NULL;
@@ -277,11 +288,11 @@ struct totals {
   double worst;
 };
 
-static void add_result(struct program *p, struct totals *t, enum format_id format,
-                       const struct result *r, const char *label) {
+static void add_result(struct program *p, struct totals *t, int variant, const struct result *r,
+                       const char *label) {
   bool values = r->outcome == OUTCOME_DIFFERS || r->outcome == OUTCOME_SOURCE_DIFFERS;
   bool judged = values || r->outcome == OUTCOME_MATCHED;
-  struct exclusion *e = judged ? find_exclusion(p, format, label) : NULL;
+  struct exclusion *e = judged ? find_exclusion(p, variant, label) : NULL;
   t->float_nodes += r->float_nodes;
   t->narrow_nodes += r->narrow_nodes;
   t->narrowed += r->narrow_nodes > 0;
@@ -289,7 +300,7 @@ static void add_result(struct program *p, struct totals *t, enum format_id forma
   for (int i = 0; i < REASON_COUNT; i++)
     t->left_wide[i] += r->left_wide[i];
   if (e) {
-    e->used[format]++;
+    e->used[variant]++;
     t->excluded++;
     return;
   }
@@ -299,11 +310,12 @@ static void add_result(struct program *p, struct totals *t, enum format_id forma
   t->unmatched += values;
   t->unconverted += r->outcome == OUTCOME_BROKEN || r->outcome == OUTCOME_CRASHED;
   if (values || r->outcome == OUTCOME_BROKEN || r->outcome == OUTCOME_CRASHED)
-    printf("  %s %s: %s: %s\n", formats[format].name, label, outcome_texts[r->outcome], r->text);
+    printf("  %s %s: %s: %s\n", p->variants[variant].name, label, outcome_texts[r->outcome],
+           r->text);
 }
 
-static void print_totals(const struct program *p, const struct totals *t, enum format_id format) {
-  printf("%s: %zu models, %d of %d float nodes narrow, in %d models\n", formats[format].name,
+static void print_totals(const struct program *p, const struct totals *t, int variant) {
+  printf("%s: %zu models, %d of %d float nodes narrow, in %d models\n", p->variants[variant].name,
          p->n_models, t->narrow_nodes, t->float_nodes, t->narrowed);
   for (int i = 0; i < REASON_COUNT; i++)
     if (t->left_wide[i])
@@ -311,27 +323,26 @@ static void print_totals(const struct program *p, const struct totals *t, enum f
   for (int i = OUTCOME_MATCHED; i < OUTCOME_COUNT; i++)
     printf("  %5d models: %s\n", t->outcomes[i], outcome_texts[i]);
   for (size_t i = 0; i < p->n_exclusions; i++)
-    if (p->exclusions[i].used[format])
-      printf("  %5d models excluded, %s: %s\n", p->exclusions[i].used[format],
+    if (p->exclusions[i].used[variant])
+      printf("  %5d models excluded, %s: %s\n", p->exclusions[i].used[variant],
              p->exclusions[i].models, p->exclusions[i].reason);
   printf("  %5d outputs compared, the worst error %.2f times what rounding explains\n", t->compared,
          t->worst);
 }
 
-static bool report_format(struct program *p, int index, FILE *pairs, FILE *lines) {
+static bool report_variant(struct program *p, int variant, FILE *pairs, FILE *lines) {
   struct totals t = {.excluded = 0};
-  enum format_id format = p->formats[index];
-  const char *name = formats[format].name;
+  const char *name = p->variants[variant].name;
   for (size_t m = 0; m < p->n_models; m++) {
-    size_t i = (size_t)index * p->n_models + m;
+    size_t i = (size_t)variant * p->n_models + m;
     const struct result *r = &p->results[i];
-    add_result(p, &t, format, r, label_of(p, m));
+    add_result(p, &t, variant, r, label_of(p, m));
     fprintf(lines, "%s\t%s\t%s\t%d/%d\t%.3g\t%s\n", name, label_of(p, m), outcome_texts[r->outcome],
             r->narrow_nodes, r->float_nodes, r->worst, r->text);
     if (r->emitted)
       fprintf(pairs, "%s\t%s\n", p->models[m], emitted_path(p, i));
   }
-  print_totals(p, &t, format);
+  print_totals(p, &t, variant);
   printf("%s %s: every model is converted and keeps its inputs and outputs\n",
          t.unconverted ? "FAIL" : "PASS", name);
   printf("%s %s: outputs are as near to the published ones as rounding allows\n",
@@ -345,8 +356,8 @@ static bool report(struct program *p) {
   bool good = pairs && lines;
   if (!good)
     perror(p->folder);
-  for (int f = 0; f < p->n_formats && pairs && lines; f++)
-    good = report_format(p, f, pairs, lines) && good;
+  for (int f = 0; f < p->n_variants && pairs && lines; f++)
+    good = report_variant(p, f, pairs, lines) && good;
   good = (!pairs || fclose(pairs) == 0) && good;
   return (!lines || fclose(lines) == 0) && good;
 }
@@ -382,7 +393,7 @@ static bool read_exclusions(struct program *p, const char *path) {
     p->exclusions = arena_grow(&p->arena, p->exclusions, &p->capacity_exclusions,
                                p->n_exclusions + 1, sizeof *p->exclusions);
     p->exclusions[p->n_exclusions++] = (struct exclusion){
-        .formats = arena_strdup(&p->arena, line),
+        .variants = arena_strdup(&p->arena, line),
         .models = arena_strdup(&p->arena, models + 1),
         .reason = arena_strdup(&p->arena, reason + 1),
     };
@@ -394,25 +405,35 @@ static bool read_exclusions(struct program *p, const char *path) {
   return good;
 }
 
+static enum status add_variant(struct program *p, const char *name, const char *policy,
+                               struct diag *d) {
+  static const char io[] = "-io";
+  size_t length = strlen(name), tail = sizeof io - 1;
+  bool narrow = length > tail && strcmp(name + length - tail, io) == 0;
+  const struct format *f =
+      format_find(arena_printf(&p->arena, "%.*s", (int)(narrow ? length - tail : length), name));
+  if (!f || p->n_variants == VARIANTS)
+    return diag_fail(d, STATUS_USAGE, "no variant %s", name);
+  struct variant *v = &p->variants[p->n_variants++];
+  *v = (struct variant){.name = name, .format = f, .narrow_interface = narrow};
+  TRY(policy_load(&v->policy, policy, &p->arena, d));
+  TRY(policy_override_io(&v->policy, narrow ? "narrow" : "keep", &p->arena, d));
+  return policy_override_format(&v->policy, f->name, &p->arena, d);
+}
+
 static enum status set_up(struct program *p, char **arguments, struct diag *d) {
   schema_load(&p->schemas, &p->arena);
   p->folder = arguments[2];
-  for (char **name = arguments + 3; *name; name++) {
-    const struct format *f = format_find(*name);
-    if (!f || p->n_formats == FORMAT_COUNT)
-      return diag_fail(d, STATUS_USAGE, "no format %s", *name);
-    p->formats[p->n_formats++] = f->id;
-    TRY(policy_load(&p->policies[f->id], arguments[0], &p->arena, d));
-    TRY(policy_override_format(&p->policies[f->id], f->name, &p->arena, d));
-  }
+  for (char **name = arguments + 3; *name; name++)
+    TRY(add_variant(p, *name, arguments[0], d));
   return engine_open(&p->engine, NULL, d);
 }
 
 int main(int argc, char **argv) {
-  struct program p = {.n_formats = 0};
+  struct program p = {.n_variants = 0};
   struct diag d = {0};
   if (argc < 5) {
-    fprintf(stderr, "use: conformance POLICY EXCLUSIONS FOLDER FORMAT... <LIST\n");
+    fprintf(stderr, "use: conformance POLICY EXCLUSIONS FOLDER VARIANT... <LIST\n");
     return 2;
   }
   if (set_up(&p, argv + 1, &d) != STATUS_OK) {
@@ -422,7 +443,7 @@ int main(int argc, char **argv) {
   read_models(&p);
   if (!read_exclusions(&p, argv[2]))
     return 2;
-  size_t size = (size_t)p.n_formats * p.n_models * sizeof *p.results;
+  size_t size = (size_t)p.n_variants * p.n_models * sizeof *p.results;
   p.results =
       mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (p.results == MAP_FAILED) {

@@ -154,6 +154,31 @@ static void plan_keeps_models_before_opset_6_wide(void **state) {
   expect(f, "y", FORMAT_FP16, REASON_NONE);
 }
 
+// A Clip between two products. ONNX's body of Clip-13 uses a Where that takes bf16 from opset 16
+// on.
+static void clip_in_bf16(struct planning *f, int opset) {
+  planning_ladder(f, FORMAT_BF16, FORMAT_COUNT);
+  f->b.model->opset_import[0]->version = opset;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "Clip", "h", "c");
+  build_node(&f->b, "MatMul", "c w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  decide(f);
+}
+
+static void plan_keeps_clip_out_of_bf16_before_opset_16(void **state) {
+  struct planning *f = *state;
+  clip_in_bf16(f, 15);
+  expect(f, "c", FORMAT_FP32, REASON_SCHEMA);
+  assert_int_equal(f->p.nodes[1].opset_needed, 16);
+}
+
+static void plan_takes_clip_in_bf16_at_opset_16(void **state) {
+  clip_in_bf16(*state, 16);
+  expect(*state, "c", FORMAT_BF16, REASON_NONE);
+}
+
 static void followed_cumsum(struct planning *f, int opset) {
   f->b.model->opset_import[0]->version = opset;
   input_and_weights(f);
@@ -466,6 +491,8 @@ int main(void) {
       TEST(plan_takes_conv_in_bf16_at_opset_22),
       TEST(plan_needs_a_cast_that_knows_the_format),
       TEST(plan_keeps_models_before_opset_6_wide),
+      TEST(plan_keeps_clip_out_of_bf16_before_opset_16),
+      TEST(plan_takes_clip_in_bf16_at_opset_16),
       TEST(plan_keeps_cumsum_out_of_fp16_before_opset_14),
       TEST(plan_takes_cumsum_in_fp16_at_opset_14),
       TEST(plan_never_wants_resize_scales_or_regions_narrow),

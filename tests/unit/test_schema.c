@@ -107,6 +107,15 @@ static void the_first_opset_that_allows_a_type_is_found(void **state) {
   assert_null(schema_first_allowing(&table, "", "NoSuchOperator", 1, FLOAT16));
 }
 
+static void bodies_that_do_not_take_what_the_schema_allows_are_known(void **state) {
+  (void)state;
+  assert_true(schema_allows(find("", "Clip", 13), 0, BFLOAT16));
+  assert_int_equal(schema_body_allows_from("Clip", BFLOAT16), 16);
+  assert_int_equal(schema_body_allows_from("Clip", FLOAT16), 1);
+  assert_int_equal(schema_body_allows_from("MeanVarianceNormalization", FLOAT16), 0);
+  assert_int_equal(schema_body_allows_from("Conv", FLOAT16), 1);
+}
+
 static void fixed_inputs_have_a_variable_of_their_own(void **state) {
   (void)state;
   const struct schema *resize = find("", "Resize", 13);
@@ -236,6 +245,7 @@ int main(void) {
       cmocka_unit_test(both_spellings_of_the_onnx_domain_are_one),
       cmocka_unit_test(float_types_grow_with_the_opset),
       cmocka_unit_test(the_first_opset_that_allows_a_type_is_found),
+      cmocka_unit_test(bodies_that_do_not_take_what_the_schema_allows_are_known),
       cmocka_unit_test(fixed_inputs_have_a_variable_of_their_own),
       cmocka_unit_test(variadic_formals_repeat_the_last),
       cmocka_unit_test(containers_are_in_the_sets),
