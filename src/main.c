@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { BATCH_ARGUMENTS = 1000000 };
+
 const struct command commands[] = {
     {"convert", "MODEL", 1, 1, "traces, plans, rewrites, verifies and saves, in one go",
      "Without --data the inputs are made up, and the summary says so. The model is written only "
@@ -52,6 +54,13 @@ const struct command commands[] = {
      "`xargs -d '\\n' -a FILE trtexec --onnx=MODEL` takes them. --for onnxruntime: the ranges of\n"
      "--trace as calibration.json of its quantization tools.",
      "Ftoq", command_emit},
+    {"batch", "DIR|LIST | merge OUT...", 1, BATCH_ARGUMENTS,
+     "converts every model of a folder or list, in parallel",
+     "Each model is converted by a process of its own, with its own folder in --out. The same\n"
+     "command goes on where it was stopped. LIST is JSON Lines: {\"model\": PATH, \"samples\": "
+     "PATH,\n"
+     "...}. merge joins what several shards made.",
+     "pofkwirnNHOjxmJq", command_batch},
     {"policy", "check FILE | show NAME | list", 1, 2, "checks or shows a policy",
      "check FILE reads a policy file and names what is wrong with it; show NAME prints a shipped\n"
      "policy, to be copied and changed; list names the shipped ones.",
@@ -86,6 +95,24 @@ static void print_warning(void *context, const char *text) {
     fprintf(stderr, "narrowcast: warning: %s\n", text);
 }
 
+// With --json an error is on standard output too, for programs.
+static void print_error_json(const struct diag *d, const struct recorder *note) {
+  struct json_writer w = {.out = stdout, .inline_depth = JSON_DEPTH};
+  json_object(&w, NULL);
+  json_object(&w, "error");
+  json_integer(&w, "code", d->status);
+  json_string(&w, "meaning", status_text(d->status));
+  json_string(&w, "file", d->file);
+  json_string(&w, "node", d->node);
+  json_string(&w, "tensor", d->tensor);
+  json_string(&w, "message", d->message);
+  json_string(&w, "hint", d->hint);
+  json_integer(&w, "signal", note ? note->signal : 0);
+  json_bool(&w, "timed_out", note && note->timed_out);
+  json_end_object(&w);
+  json_end_object(&w);
+}
+
 // What may crash runs in a process of its own.
 static bool is_supervised(const struct command *command, const struct settings *settings) {
   return strchr(command->options, OPTION_IN_PROCESS) && !settings->in_process;
@@ -116,6 +143,8 @@ static enum status run_command(int argc, char **argv, struct diag *d) {
     print_command_help(command, stdout);
   else if (status == STATUS_OK)
     status = is_supervised(command, &settings) ? supervise(&run, command->run) : command->run(&run);
+  if (d->status != STATUS_OK && settings.json)
+    print_error_json(d, run.recorder);
   status = print_end(status, d);
   recorder_finish(run.recorder, status);
   run_close(&run);

@@ -22,6 +22,9 @@ struct recorder {
   // The process has done its work and said what it had to say; what comes is only tidying up.
   bool finished;
   enum status status;
+  // How its parent saw it end without that: by this signal (0: by none), and for want of time.
+  int signal;
+  bool timed_out;
 };
 
 // A place in a run: behind a value whose computation is noticed. Strings live as long as the run.

@@ -39,6 +39,8 @@ static const struct {
     {'w', "narrow", "GLOB", "narrow matching nodes where their values allow it; repeatable"},
     {'i', "io", "keep|narrow", "types of graph inputs and outputs"},
     {'a', "save-anyway", NULL, "write the model even if a claim does not hold"},
+    {'N', "jobs", "N", "conversions at once (default: as many as there are cores)"},
+    {'H', "shard", "I/N", "only part I of N of the models, I from 1"},
     {'O', "ort", "PATH", "the ONNX Runtime library to use (or NARROWCAST_ORT)"},
     {'j', "threads", "N", "threads of ONNX Runtime (default: all cores)"},
     {'x', "timeout", "SECONDS", "give up after so many seconds (default: never)"},
@@ -61,6 +63,15 @@ static enum status parse_number(const char *text, const char *option, unsigned l
   if (errno || end == text || *end || text[0] == '-' || *out < min || *out > max)
     return diag_fail(d, STATUS_USAGE, "--%s takes a whole number from %llu to %llu, not \"%s\"",
                      option, min, max, text);
+  return STATUS_OK;
+}
+
+static enum status parse_shard(const char *text, struct settings *s, struct diag *d) {
+  char rest;
+  if (text[0] < '0' || text[0] > '9' ||
+      sscanf(text, "%d/%d%c", &s->shard, &s->shards, &rest) != 2 || s->shard < 1 ||
+      s->shards < s->shard)
+    return diag_fail(d, STATUS_USAGE, "--shard takes I/N, I from 1 to N, not \"%s\"", text);
   return STATUS_OK;
 }
 
@@ -123,6 +134,11 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
     s->memory_limit = (size_t)number << 20;
     break;
   case OPTION_IN_PROCESS: s->in_process = true; break;
+  case 'N':
+    TRY(parse_number(argument, "jobs", 1, 256, &number, d));
+    s->jobs = (int)number;
+    break;
+  case 'H': TRY(parse_shard(argument, s, d)); break;
   case 'J': s->json = true; break;
   case 'q': s->quiet = true; break;
   default: break;
@@ -189,6 +205,8 @@ enum status options_parse(struct settings *s, const struct command *command, int
   }
   s->model = left > 0 ? argv[optind] : NULL;
   s->second = left > 1 ? argv[optind + 1] : NULL;
+  s->arguments = (const char *const *)&argv[optind];
+  s->n_arguments = (size_t)left;
   if (s->data && (s->has_random || s->random_samples))
     return diag_fail(d, STATUS_USAGE,
                      "--data and --%s exclude each other: samples are real or made up",

@@ -14,8 +14,10 @@
 // What the command line says. Strings live as long as the run; NULL or 0: not given.
 struct settings {
   const char *command;
-  const char *model;   // first argument
-  const char *second;  // second argument, for commands that take two
+  const char *model;             // first argument
+  const char *second;            // second argument, for commands that take two
+  const char *const *arguments;  // all of them
+  size_t n_arguments;
   const char *policy, *data, *output, *trace, *plan;
   const char *save_plan, *save_trace;
   const char *ort;
@@ -35,6 +37,8 @@ struct settings {
   int timeout;          // seconds
   size_t memory_limit;  // bytes
   bool in_process;
+  int jobs;           // of a batch; 0: as many as there are cores
+  int shard, shards;  // of a batch: part `shard` (from 1) of so many; 0: all
   bool json, quiet, save_anyway;
 };
 

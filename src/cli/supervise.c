@@ -159,6 +159,8 @@ static enum status supervise_child(struct run *r, pid_t child, const sigset_t *s
     raise(WTERMSIG(state));
   }
   sigprocmask(SIG_SETMASK, before, NULL);
+  r->recorder->signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+  r->recorder->timed_out = late;
   if (!r->recorder->finished)
     return report(r, r->recorder, state, late);
   if (late || WIFSIGNALED(state))

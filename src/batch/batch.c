@@ -1,0 +1,453 @@
+// The scheduler of a batch: see batch.h. One loop: start what fits, wait for a child to end, note
+// its result. There is no state but the folders: whatever happens, they say what is done.
+#include "batch.h"
+
+#include "batch_show.h"
+#include "child.h"
+#include "policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ATTEMPTS = 2, TICK_MS = 100, GRACE = 10 };
+
+// Memory of a conversion, roughly: the engine and the program, and so many times what is read. The
+// model is in memory as fp32 and as the pair that is compared, each prepared by the engine.
+static const double memory_base = 200e6, memory_of_model = 6, memory_of_samples = 2;
+
+enum state { WAITING, RUNNING, DONE };
+
+struct item {
+  enum state state;
+  int attempts;
+  double work;        // for the order and the time left
+  double memory;      // estimate, bytes
+  double not_before;  // its folder is locked by another batch: looked at again then
+};
+
+struct slot {
+  size_t model;
+  pid_t pid;  // 0: free
+  int lock;
+  double began;
+  bool timed_out;
+};
+
+struct batch {
+  const struct zoo *zoo;
+  const struct batch_options *options;
+  struct arena *arena;
+  struct diag *diag;
+  struct batch_outcome *outcome;
+  struct surveyed *surveyed;  // by model
+  struct item *items;         // by model
+  size_t *order;              // models to do, the longest first
+  size_t n_order, n_done;
+  size_t first;    // of order: all before it are done
+  size_t untried;  // models to do that were not started yet
+  struct slot slots[PROCESS_MOST];
+  int running;
+  struct batch_show show;
+};
+
+static const char *folder_of(const struct batch *b, size_t model) {
+  return arena_printf(b->arena, "%s/models/%s", b->options->out, b->zoo->models[model].folder);
+}
+
+static enum status make_folder(const char *path, struct diag *d) {
+  if (mkdir(path, 0777) == 0 || errno == EEXIST)
+    return STATUS_OK;
+  int error = errno;
+  diag_at(d, path, NULL, NULL);
+  return diag_fail(d, STATUS_IO, "cannot be made: %s", strerror(error));
+}
+
+enum status batch_make_out(const char *out, struct arena *a, struct diag *d) {
+  char *path = arena_strdup(a, out);
+  for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    TRY(make_folder(path, d));
+    *slash = '/';
+  }
+  TRY(make_folder(out, d));
+  return make_folder(arena_printf(a, "%s/models", out), d);
+}
+
+// ---- results ----
+
+static void note_result(struct batch *b, size_t model, const struct result *r) {
+  struct result *kept = arena_alloc(b->arena, sizeof *kept);
+  *kept = *r;
+  b->outcome->results[model] = kept;
+  b->untried -= b->items[model].state == WAITING && !b->items[model].attempts;
+  b->items[model].state = DONE;
+  b->n_done++;
+  b->show.work_done += b->items[model].work;
+  batch_show_result(&b->show, kept);
+}
+
+static enum status finish(struct batch *b, struct slot *s, const struct process_ended *p) {
+  const struct zoo_model *m = &b->zoo->models[s->model];
+  struct ending ending = {
+      .process = *p,
+      .timed_out = s->timed_out,
+      .seconds = batch_show_now() - s->began,
+      .limits = b->options->limits,
+  };
+  const char *folder = folder_of(b, s->model);
+  struct result r;
+  result_of_run(&r, m, &b->surveyed[s->model], &ending, folder, b->arena);
+  b->running--;
+  s->pid = 0;
+  struct item *item = &b->items[s->model];
+  enum status status = STATUS_OK;
+  if (r.killed && item->attempts < ATTEMPTS) {
+    item->state = WAITING;  // once more, with nothing else running
+  } else {
+    status = result_write(&r, folder, b->diag);
+    note_result(b, s->model, &r);
+  }
+  close(s->lock);
+  return status;
+}
+
+// ---- starting ----
+
+struct words {
+  const char **items;
+  size_t count, capacity;
+  struct arena *arena;
+};
+
+static void add(struct words *w, const char *word) {
+  w->items = arena_grow(w->arena, w->items, &w->capacity, w->count + 2, sizeof *w->items);
+  w->items[w->count++] = word;
+}
+
+static void add_pair(struct words *w, const char *option, const char *value) {
+  add(w, option);
+  add(w, value);
+}
+
+static const char *const *conversion(const struct batch *b, size_t model, const char *folder) {
+  const struct batch_options *o = b->options;
+  const struct zoo_model *m = &b->zoo->models[model];
+  struct words w = {.arena = b->arena};
+  static const char *const flags[] = {"narrowcast", "convert", "--json", "--quiet"};
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+    add(&w, flags[i]);
+  add_pair(&w, "--threads", arena_printf(b->arena, "%d", o->threads));
+  add_pair(&w, "--policy", m->policy ? m->policy : o->policy);
+  if (o->engine)
+    add_pair(&w, "--ort", o->engine);
+  if (o->limits.timeout)
+    add_pair(&w, "--timeout", arena_printf(b->arena, "%d", o->limits.timeout));
+  if (o->limits.memory_mib)
+    add_pair(&w, "--memory-limit", arena_printf(b->arena, "%d", o->limits.memory_mib));
+  if (m->samples)
+    add_pair(&w, "--data", m->samples);
+  for (size_t i = 0; !m->samples && i < o->n_made_up; i++)
+    add(&w, o->made_up[i]);
+  for (size_t i = 0; i < o->n_arguments; i++)
+    add(&w, o->arguments[i]);
+  for (size_t i = 0; i < m->n_overrides; i++)
+    add(&w, m->overrides[i]);
+  add_pair(&w, "--output", arena_printf(b->arena, "%s/" RESULT_MODEL, folder));
+  add_pair(&w, "--save-plan", arena_printf(b->arena, "%s/" RESULT_PLAN, folder));
+  add_pair(&w, "--save-trace", arena_printf(b->arena, "%s/" RESULT_TRACE, folder));
+  add_pair(&w, "--", m->path);
+  return w.items;
+}
+
+// The lock of a model's folder, which it makes; -1 if another batch has it. An open file's lock
+// goes on in the conversion that inherits it, so it ends when the last of both does.
+static enum status lock_folder(struct batch *b, const char *folder, int *lock) {
+  TRY(make_folder(folder, b->diag));
+  const char *path = arena_printf(b->arena, "%s/" RESULT_LOCK, folder);
+  *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) == 0)
+    return STATUS_OK;
+  int error = errno;
+  if (*lock >= 0)
+    close(*lock);
+  *lock = -1;
+  if (error == EWOULDBLOCK)
+    return STATUS_OK;
+  diag_at(b->diag, path, NULL, NULL);
+  return diag_fail(b->diag, STATUS_IO, "cannot be locked: %s", strerror(error));
+}
+
+static struct slot *free_slot(struct batch *b) {
+  for (int k = 0; k < b->options->jobs; k++)
+    if (!b->slots[k].pid)
+      return &b->slots[k];
+  return NULL;
+}
+
+static enum status start_locked(struct batch *b, size_t model, const char *folder, int lock) {
+  struct result before;
+  if (result_read(&before, b->zoo->models[model].name, folder, b->arena) &&
+      result_is_current(&before, &b->surveyed[model], &b->options->limits)) {
+    close(lock);  // done by another batch meanwhile
+    note_result(b, model, &before);
+    return STATUS_OK;
+  }
+  result_clean(folder, b->arena);
+  struct process_start start = {
+      .arguments = conversion(b, model, folder),
+      .output = arena_printf(b->arena, "%s/" RESULT_VERDICT, folder),
+      .log = arena_printf(b->arena, "%s/" RESULT_LOG, folder),
+      .lock = lock,
+  };
+  struct slot *s = free_slot(b);
+  *s = (struct slot){.model = model, .lock = lock, .began = batch_show_now()};
+  enum status status = process_start(&start, &s->pid, b->diag);
+  if (status != STATUS_OK) {
+    s->pid = 0;
+    close(lock);
+    return status;
+  }
+  b->untried -= !b->items[model].attempts;
+  b->items[model].state = RUNNING;
+  b->items[model].attempts++;
+  b->running++;
+  b->show.current = b->zoo->models[model].name;
+  return STATUS_OK;
+}
+
+static enum status start_model(struct batch *b, size_t model) {
+  int lock;
+  const char *folder = folder_of(b, model);
+  TRY(lock_folder(b, folder, &lock));
+  if (lock >= 0)
+    return start_locked(b, model, folder, lock);
+  b->items[model].not_before = batch_show_now() + 1e-3 * TICK_MS;
+  return STATUS_OK;
+}
+
+// What the running conversions have taken already is missing from `available` and counted here once
+// more: that errs on the side of starting less, where memory is short.
+static bool fits(const struct batch *b, double memory, double available) {
+  for (int k = 0; k < b->options->jobs; k++)
+    if (b->slots[k].pid)
+      memory += b->items[b->slots[k].model].memory;
+  return memory <= available;
+}
+
+static enum status give_up(struct batch *b, size_t model, double available) {
+  const char *reason = arena_printf(
+      b->arena, "not started: needs about %.1f GB of memory, and %.1f GB are available",
+      b->items[model].memory / 1e9, available / 1e9);
+  struct result r;
+  result_not_started(&r, &b->zoo->models[model], &b->surveyed[model], reason, true);
+  note_result(b, model, &r);
+  return STATUS_OK;
+}
+
+static enum status start_what_fits(struct batch *b) {
+  if (b->running == b->options->jobs)
+    return STATUS_OK;
+  double available = (double)process_memory_available(), now = batch_show_now();
+  while (b->first < b->n_order && b->items[b->order[b->first]].state == DONE)
+    b->first++;
+  for (size_t i = b->first; i < b->n_order && b->running < b->options->jobs; i++) {
+    size_t model = b->order[i];
+    struct item *item = &b->items[model];
+    if (item->state != WAITING || item->not_before > now)
+      continue;
+    if (item->attempts && (b->untried || b->running))
+      continue;  // tried again last, and alone
+    if (fits(b, item->memory, available))
+      TRY(start_model(b, model));
+    else if (!b->running)
+      TRY(give_up(b, model, available));
+    if (item->attempts > 1 && item->state == RUNNING)
+      break;
+  }
+  return STATUS_OK;
+}
+
+// ---- the loop ----
+
+static enum status look_at_slots(struct batch *b) {
+  // The conversion ends itself, and can say where it was; this is for one that does not.
+  double timeout = b->options->limits.timeout ? b->options->limits.timeout + GRACE : INFINITY;
+  for (int k = 0; k < b->options->jobs; k++) {
+    struct slot *s = &b->slots[k];
+    if (!s->pid)
+      continue;
+    struct process_ended ended;
+    if (process_try_wait(s->pid, &ended)) {
+      TRY(finish(b, s, &ended));
+    } else if (batch_show_now() - s->began > timeout) {
+      s->timed_out = true;
+      kill(-s->pid, SIGKILL);
+    }
+  }
+  return STATUS_OK;
+}
+
+static void end_all(struct batch *b) {
+  for (int k = 0; k < b->options->jobs; k++) {
+    if (!b->slots[k].pid)
+      continue;
+    kill(-b->slots[k].pid, SIGKILL);
+    child_wait(b->slots[k].pid);
+    close(b->slots[k].lock);
+  }
+}
+
+static enum status loop(struct batch *b) {
+  sigset_t child, old;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, &old);
+  const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
+  enum status status = STATUS_OK;
+  while (b->n_done < b->n_order && status == STATUS_OK) {
+    status = start_what_fits(b);
+    b->show.running = (size_t)b->running;
+    batch_show_tick(&b->show);
+    if (status == STATUS_OK && b->n_done < b->n_order)
+      sigtimedwait(&child, NULL, &tick);
+    if (status == STATUS_OK)
+      status = look_at_slots(b);
+  }
+  if (status != STATUS_OK)
+    end_all(b);
+  sigprocmask(SIG_SETMASK, &old, NULL);
+  return status;
+}
+
+// ---- what there is to do ----
+
+static enum status check_policies(const struct batch *b) {
+  const char *last = NULL;
+  struct arena scratch = {0};
+  enum status status = STATUS_OK;
+  for (size_t i = 0; i < b->zoo->count && status == STATUS_OK; i++) {
+    const char *name = b->zoo->models[i].policy ? b->zoo->models[i].policy : b->options->policy;
+    struct policy policy = {0};
+    if (!last || strcmp(last, name) != 0)
+      status = policy_load(&policy, name, &scratch, b->diag);
+    last = name;
+  }
+  arena_free(&scratch);
+  return status;
+}
+
+static enum status survey(struct batch *b) {
+  const struct batch_options *o = b->options;
+  char version[64];
+  TRY(survey_engine(o->engine, version, b->diag));
+  struct words w = {.arena = b->arena};
+  for (size_t i = 0; i < o->n_arguments; i++)
+    add(&w, o->arguments[i]);
+  for (size_t i = 0; i < o->n_made_up; i++)
+    add(&w, o->made_up[i]);
+  add_pair(&w, "--threads", arena_printf(b->arena, "%d", o->threads));
+  struct survey_settings s = {
+      .engine = o->engine,
+      .policy = o->policy,
+      .arguments = w.items,
+      .n_arguments = w.count,
+      .jobs = o->jobs,
+      .progress = !o->quiet,
+  };
+  return survey_zoo(b->zoo, b->outcome->wanted, &s, version, b->surveyed, b->diag);
+}
+
+struct due {
+  double work;
+  size_t model;
+};
+
+// The more work the sooner, so that no long one is left over at the end; by powers of two, and by
+// name within one, so that small differences do not shuffle the order.
+static int compare_work(const void *x, const void *y) {
+  const struct due *a = x, *b = y;
+  int left = ilogb(a->work), right = ilogb(b->work);
+  return left != right ? (left > right ? -1 : 1) : (a->model > b->model) - (a->model < b->model);
+}
+
+static void fill_order(struct batch *b) {
+  struct due *sorted = arena_array(b->arena, b->zoo->count, sizeof *sorted);
+  for (size_t i = 0; i < b->zoo->count; i++)
+    if (b->outcome->wanted[i] && b->items[i].state == WAITING)
+      sorted[b->n_order++] = (struct due){b->items[i].work, i};
+  b->untried = b->n_order;
+  if (b->n_order)
+    qsort(sorted, b->n_order, sizeof *sorted, compare_work);
+  b->order = arena_array(b->arena, b->n_order, sizeof *b->order);
+  for (size_t i = 0; i < b->n_order; i++)
+    b->order[i] = sorted[i].model;
+}
+
+// What stands already, and how much the rest is.
+static void look_at_results(struct batch *b) {
+  for (size_t i = 0; i < b->zoo->count; i++) {
+    const struct zoo_model *m = &b->zoo->models[i];
+    const struct surveyed *s = &b->surveyed[i];
+    struct item *item = &b->items[i];
+    struct result r;
+    bool found = result_read(&r, m->name, folder_of(b, i), b->arena);
+    bool wanted = b->outcome->wanted[i];
+    item->work = (double)(s->bytes + s->sample_bytes) + 1e6;
+    item->memory = memory_base + memory_of_model * (double)s->bytes +
+                   memory_of_samples * (double)s->sample_bytes;
+    if (found && r.peak_bytes > 0 && !r.transient)
+      item->memory = r.peak_bytes;
+    if (b->options->limits.memory_mib > 0)
+      item->memory = fmin(item->memory, 1048576.0 * (double)b->options->limits.memory_mib);
+    if (m->fault && wanted) {
+      result_not_started(&r, m, s, m->fault, true);
+      found = true;
+    } else if (found && wanted && !result_is_current(&r, s, &b->options->limits)) {
+      found = false;
+    }
+    if (!found)
+      continue;
+    b->outcome->results[i] = arena_alloc(b->arena, sizeof r);
+    *b->outcome->results[i] = r;
+    item->state = DONE;
+    if (wanted) {
+      b->outcome->kept += !m->fault;
+      b->show.done++;
+      b->show.by_outcome[r.outcome]++;
+    }
+  }
+}
+
+enum status batch_run(struct batch_outcome *out, const struct zoo *z, const struct batch_options *o,
+                      struct arena *a, struct diag *d) {
+  *out = (struct batch_outcome){
+      .results = arena_array(a, z->count, sizeof(struct result *)),
+      .wanted = arena_array(a, z->count, sizeof(bool)),
+  };
+  struct batch *b = arena_alloc(a, sizeof *b);
+  *b = (struct batch){.zoo = z, .options = o, .arena = a, .diag = d, .outcome = out};
+  b->surveyed = arena_array(a, z->count, sizeof *b->surveyed);
+  b->items = arena_array(a, z->count, sizeof *b->items);
+  for (size_t i = 0; i < z->count; i++)
+    out->wanted[i] = zoo_in_shard(z->models[i].name, o->shard, o->shards);
+  TRY(check_policies(b));
+  TRY(survey(b));
+  look_at_results(b);
+  fill_order(b);
+  b->show.quiet = o->quiet;
+  b->show.total = b->show.done + b->n_order;
+  for (size_t i = 0; i < b->n_order; i++)
+    b->show.work_total += b->items[b->order[i]].work;
+  batch_show_begin(&b->show, out->kept);
+  enum status status = loop(b);
+  batch_show_end(&b->show);
+  return status;
+}

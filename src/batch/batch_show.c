@@ -1,0 +1,105 @@
+// The display of a batch: see batch_show.h. In a log (no terminal) it is plain lines, so that it
+// can be read later and be searched.
+#define _DEFAULT_SOURCE  // TIOCGWINSZ
+#include "batch_show.h"
+
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NAME_LENGTH = 40, REASON_LENGTH = 160, LINE_LENGTH = 512 };
+
+double batch_show_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void batch_show_name(FILE *out, const char *name, size_t longest) {
+  size_t length = strlen(name);
+  bool cut = longest && length > longest;
+  if (cut)
+    fputs("...", out);
+  for (const char *c = cut ? name + length - longest + 3 : name; *c; c++)
+    putc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, out);
+}
+
+static void clear_line(const struct batch_show *s) {
+  if (s->terminal)
+    fputs("\r\033[K", stderr);
+}
+
+void batch_show_begin(struct batch_show *s, size_t kept) {
+  s->terminal = isatty(STDERR_FILENO) != 0;
+  s->began = batch_show_now();
+  if (s->quiet)
+    return;
+  fprintf(stderr, "%zu model%s", s->total, s->total == 1 ? "" : "s");
+  if (kept)
+    fprintf(stderr, ", %zu done before", kept);
+  putc('\n', stderr);
+}
+
+void batch_show_result(struct batch_show *s, const struct result *r) {
+  s->done++;
+  s->by_outcome[r->outcome]++;
+  if (s->quiet)
+    return;
+  clear_line(s);
+  fprintf(stderr, "[%zu/%zu] %-9s %6.1f s  ", s->done, s->total, outcome_name(r->outcome),
+          r->seconds);
+  batch_show_name(stderr, r->name, 0);
+  if (r->reason) {
+    fputs(": ", stderr);
+    size_t length = strlen(r->reason);
+    char text[REASON_LENGTH + 4];
+    snprintf(text, sizeof text, "%.*s%s", REASON_LENGTH, r->reason,
+             length > REASON_LENGTH ? "..." : "");
+    batch_show_name(stderr, text, 0);
+  }
+  putc('\n', stderr);
+}
+
+static void print_time(FILE *out, double seconds) {
+  long s = (long)seconds;
+  if (s < 90)
+    fprintf(out, "%ld s", s);
+  else if (s < 90 * 60)
+    fprintf(out, "%ld min", (s + 30) / 60);
+  else
+    fprintf(out, "%.1f h", seconds / 3600);
+}
+
+void batch_show_tick(const struct batch_show *s) {
+  if (s->quiet || !s->terminal)
+    return;
+  char line[LINE_LENGTH] = "";
+  FILE *out = fmemopen(line, sizeof line - 1, "w");
+  if (!out)
+    return;
+  fprintf(out, "%zu/%zu done, %zu running", s->done, s->total, s->running);
+  for (int o = OUTCOME_REFUSED; o < OUTCOME_COUNT; o++)
+    if (s->by_outcome[o])
+      fprintf(out, ", %zu %s", s->by_outcome[o], outcome_name((enum outcome)o));
+  if (s->work_done > 0 && s->work_done < s->work_total) {
+    fputs(", about ", out);
+    print_time(out, (batch_show_now() - s->began) * (s->work_total - s->work_done) / s->work_done);
+    fputs(" left", out);
+  }
+  if (s->current) {
+    fputs("  ", out);
+    batch_show_name(out, s->current, NAME_LENGTH);
+  }
+  fclose(out);
+  struct winsize size = {0};
+  int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+  clear_line(s);
+  fprintf(stderr, "%.*s", width - 1, line);
+  fflush(stderr);
+}
+
+void batch_show_end(const struct batch_show *s) {
+  if (!s->quiet)
+    clear_line(s);
+}

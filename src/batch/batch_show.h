@@ -1,0 +1,28 @@
+// What a batch shows on standard error while it runs: a line a finished model, and on a terminal a
+// last line that is drawn again and again.
+#ifndef BATCH_SHOW_H
+#define BATCH_SHOW_H
+
+#include "result.h"
+
+struct batch_show {
+  bool quiet, terminal;
+  size_t done, total;
+  size_t running;
+  size_t by_outcome[OUTCOME_COUNT];
+  double work_done, work_total;  // of this run, in any unit, for the time left
+  double began;                  // as batch_show_now
+  const char *current;           // the model started last
+};
+
+double batch_show_now(void);  // seconds of a clock that is never set
+
+void batch_show_begin(struct batch_show *s, size_t kept);
+void batch_show_result(struct batch_show *s, const struct result *r);
+void batch_show_tick(const struct batch_show *s);
+void batch_show_end(const struct batch_show *s);
+
+// A name of a hostile file: control characters as '?', and at most `longest` bytes of it (0: all).
+void batch_show_name(FILE *out, const char *name, size_t longest);
+
+#endif

@@ -1,0 +1,372 @@
+// Results of single models: see result.h. What the conversion printed (`convert --json`) is read
+// with care, since a crash may have cut it short; what this module wrote itself is read by a table.
+#include "result.h"
+
+#include "fields.h"
+#include "file.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const outcome_names[] = {
+#define OUTCOME_NAME(name, word, text) word,
+    OUTCOME_LIST(OUTCOME_NAME)
+#undef OUTCOME_NAME
+        NULL};
+
+const char *outcome_name(enum outcome o) {
+  return outcome_names[o];
+}
+
+// ---- what a conversion left ----
+
+static const cJSON *member(const cJSON *object, const char *key) {
+  return object ? cJSON_GetObjectItemCaseSensitive(object, key) : NULL;
+}
+
+static int number_of(const cJSON *object, const char *key) {
+  double value;
+  return json_to_number(member(object, key), &value) && value >= 0 && value < INT32_MAX ? (int)value
+                                                                                        : 0;
+}
+
+static const char *string_of(const cJSON *object, const char *key, struct arena *a) {
+  const cJSON *item = member(object, key);
+  return cJSON_IsString(item) && item->valuestring[0] ? arena_strdup(a, item->valuestring) : NULL;
+}
+
+static double file_size(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 ? (double)s.st_size : 0;
+}
+
+static void take_plan(struct result *r, const cJSON *root, struct arena *a) {
+  const cJSON *plan = member(root, "plan");
+  r->policy = string_of(plan, "policy", a);
+  r->statistics = string_of(plan, "statistics", a);
+  r->float_nodes = number_of(plan, "float_nodes");
+  r->narrow_nodes = number_of(plan, "narrow_nodes");
+  r->casts = number_of(member(root, "cost"), "casts");
+  const cJSON *wide = member(plan, "fp32_by_reason");
+  r->wide = arena_array(a, wide ? (size_t)cJSON_GetArraySize(wide) : 0, sizeof *r->wide);
+  for (const cJSON *m = wide ? wide->child : NULL; m; m = m->next)
+    if (m->string && cJSON_IsNumber(m))
+      r->wide[r->n_wide++] = (struct wide){arena_strdup(a, m->string), (int)m->valuedouble};
+}
+
+// The first claim that does not hold, in a sentence.
+static const char *broken_claim(const cJSON *claim, const cJSON *verdict, struct arena *a) {
+  double measured = NAN, limit = NAN;
+  json_to_number(member(claim, "measured"), &measured);
+  json_to_number(member(claim, "limit"), &limit);
+  const char *culprit = string_of(verdict, "first_nonfinite", a);
+  const char *what = "first not finite";
+  if (!culprit) {
+    culprit = string_of(verdict, "worst_local", a);
+    what = "largest error of its own";
+  }
+  return arena_printf(a, "%s of %s is %.3g, promised was %.3g%s%s%s%s",
+                      string_of(claim, "metric", a), string_of(claim, "output", a), measured, limit,
+                      culprit ? "; " : "", culprit ? what : "", culprit ? ": " : "",
+                      culprit ? culprit : "");
+}
+
+static void take_verdict(struct result *r, const cJSON *root, struct arena *a) {
+  const cJSON *verdict = member(root, "verdict");
+  const cJSON *claims = member(verdict, "claims"), *outputs = member(verdict, "outputs");
+  for (const cJSON *c = claims ? claims->child : NULL; c; c = c->next) {
+    bool holds = cJSON_IsTrue(member(c, "holds"));
+    r->claims++;
+    r->claims_held += holds;
+    if (!holds && !r->reason)
+      r->reason = broken_claim(c, verdict, a);
+  }
+  if (cJSON_IsFalse(member(verdict, "loads")) &&
+      cJSON_IsTrue(member(verdict, "engine_has_kernels")) && !r->reason)
+    r->reason = "ONNX Runtime does not load or run the result";
+  for (const cJSON *o = outputs ? outputs->child : NULL; o; o = o->next) {
+    double error;
+    if (!json_to_number(member(o, "relative_l2"), &error))
+      continue;
+    r->worst_error =
+        !r->has_error || error > r->worst_error || isnan(error) ? error : r->worst_error;
+    r->has_error = true;
+  }
+}
+
+// `text` without the leading `path` and what follows it up to the file's own name: the summary must
+// not depend on where the zoo lies. Messages hold at most the first bytes of a long path.
+static const char *without_path(const char *text, const char *path, const char *name,
+                                struct arena *a) {
+  size_t length = strlen(path), longest = sizeof((struct diag *)0)->file - 1;
+  length = length < longest ? length : longest;
+  if (!length || strncmp(text, path, length) != 0)
+    return text;
+  return arena_printf(a, "%s%s", name, text + length);
+}
+
+// What `convert --json` says of an error; the model itself is not named again.
+static const char *error_text(const cJSON *error, const struct zoo_model *m, const char *folder,
+                              struct arena *a) {
+  const char *file = string_of(error, "file", a), *node = string_of(error, "node", a);
+  const char *tensor = string_of(error, "tensor", a), *message = string_of(error, "message", a);
+  if (file) {
+    file = without_path(file, m->path, "", a);
+    if (m->samples)
+      file = without_path(file, m->samples, "samples", a);
+    file = without_path(file, folder, m->folder, a);
+  }
+  return arena_printf(a, "%s%s%s%s%s%s%s%s%s", file ? file : "", file && file[0] ? ": " : "",
+                      node ? "node " : "", node ? node : "", node ? ": " : "",
+                      tensor ? "tensor " : "", tensor ? tensor : "", tensor ? ": " : "",
+                      message ? message : "");
+}
+
+// The last message of the log, for conversions that ended without a word on standard output.
+static const char *last_message(const char *path, struct arena *a) {
+  enum { TAIL = 4096 };
+  static const char prefix[] = "narrowcast: ";
+  char text[TAIL + 1] = "";
+  FILE *in = fopen(path, "rbe");
+  if (!in)
+    return NULL;
+  if (fseek(in, -TAIL, SEEK_END) != 0)
+    rewind(in);
+  text[fread(text, 1, TAIL, in)] = '\0';
+  fclose(in);
+  const char *found = NULL;
+  for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+    if (strncmp(line, prefix, sizeof prefix - 1) == 0)
+      found = line + sizeof prefix - 1;
+  return found ? arena_strdup(a, found) : NULL;
+}
+
+static const char *reason_of(const struct ending *e, const cJSON *root, const struct zoo_model *m,
+                             const char *folder, struct arena *a) {
+  const cJSON *error = member(root, "error");
+  if (e->timed_out || cJSON_IsTrue(member(error, "timed_out")))
+    return arena_printf(a, "took longer than %d s", e->limits.timeout);  // where it was, is chance
+  if (!e->process.exited)
+    return arena_printf(a, "ended by signal %d (%s)", e->process.code, strsignal(e->process.code));
+  if (error)
+    return error_text(error, m, folder, a);
+  const char *message = last_message(arena_printf(a, "%s/" RESULT_LOG, folder), a);
+  return message ? message : arena_printf(a, "ended with exit code %d", e->process.code);
+}
+
+static enum outcome outcome_of(const struct result *r, bool unchanged) {
+  switch (r->status) {
+  case STATUS_OK: return unchanged ? OUTCOME_UNCHANGED : OUTCOME_CONVERTED;
+  case STATUS_CLAIM:
+  case STATUS_USAGE:  // an override that does not fit this model
+  case STATUS_MODEL:
+  case STATUS_POLICY:
+  case STATUS_DATA: return OUTCOME_REFUSED;
+  case STATUS_ENGINE:
+  case STATUS_IO: return OUTCOME_FAILED;
+  }
+  return OUTCOME_FAILED;
+}
+
+// Killed from outside: by a person, or by the kernel for want of memory.
+static bool was_killed(const struct ending *e, const cJSON *root) {
+  static const int numbers[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP};
+  const cJSON *error = member(root, "error");
+  if (e->timed_out || cJSON_IsTrue(member(error, "timed_out")))
+    return false;
+  int by = e->process.exited ? number_of(error, "signal") : e->process.code;
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    if (by == numbers[i])
+      return true;
+  return false;
+}
+
+static void begin(struct result *r, const struct zoo_model *m, const struct surveyed *s) {
+  *r = (struct result){
+      .name = m->name,
+      .folder = m->folder,
+      .key = s->key[0] ? s->key : "-",
+      .bytes_before = (double)s->bytes,
+  };
+}
+
+void result_of_run(struct result *r, const struct zoo_model *m, const struct surveyed *s,
+                   const struct ending *e, const char *folder, struct arena *a) {
+  begin(r, m, s);
+  struct diag ignored = {0};
+  cJSON *root = NULL;
+  const char *text;
+  (void)json_read(&root, &text, arena_printf(a, "%s/" RESULT_VERDICT, folder), STATUS_DATA, a,
+                  &ignored);
+  r->status = e->process.exited && !e->timed_out && e->process.code <= STATUS_IO
+                  ? (enum status)e->process.code
+                  : STATUS_ENGINE;
+  r->limits = e->limits;
+  r->seconds = e->seconds;
+  r->peak_bytes = (double)e->process.peak_bytes;
+  if (r->status == STATUS_OK || r->status == STATUS_CLAIM) {
+    take_plan(r, root, a);
+    take_verdict(r, root, a);
+    r->bytes_after = file_size(arena_printf(a, "%s/" RESULT_MODEL, folder)) +
+                     file_size(arena_printf(a, "%s/" RESULT_MODEL ".data", folder));
+  } else {
+    r->reason = reason_of(e, root, m, folder, a);
+  }
+  r->outcome = outcome_of(r, cJSON_IsTrue(member(member(root, "plan"), "unchanged")));
+  r->killed = was_killed(e, root);
+  r->transient = r->killed || (r->status == STATUS_IO && !e->limits.memory_mib);
+  cJSON_Delete(root);
+}
+
+void result_not_started(struct result *r, const struct zoo_model *m, const struct surveyed *s,
+                        const char *reason, bool transient) {
+  begin(r, m, s);
+  r->status = STATUS_IO;
+  r->outcome = OUTCOME_FAILED;
+  r->reason = reason;
+  r->transient = transient;
+}
+
+// ---- result.json ----
+
+static void write_plan(const struct result *r, struct json_writer *w) {
+  json_string(w, "policy", r->policy);
+  if (r->statistics)
+    json_string(w, "statistics", r->statistics);
+  json_integer(w, "float_nodes", r->float_nodes);
+  json_integer(w, "narrow_nodes", r->narrow_nodes);
+  json_integer(w, "casts", r->casts);
+  json_integer(w, "claims", r->claims);
+  json_integer(w, "claims_held", r->claims_held);
+  if (r->has_error)
+    json_number(w, "worst_relative_l2", r->worst_error);
+  json_object(w, "fp32_by_reason");
+  for (size_t i = 0; i < r->n_wide; i++)
+    json_integer(w, r->wide[i].reason, r->wide[i].nodes);
+  json_end_object(w);
+}
+
+enum status result_write(const struct result *r, const char *folder, struct diag *d) {
+  char path[4200];
+  snprintf(path, sizeof path, "%s/" RESULT_RESULT, folder);
+  struct file_writer file = {0};
+  TRY(file_begin(&file, path, d));
+  struct json_writer w = {.out = file.out, .inline_depth = JSON_DEPTH};
+  json_object(&w, NULL);
+  json_integer(&w, "schema", 1);
+  json_string(&w, "model", r->name);
+  json_string(&w, "key", r->key);
+  json_string(&w, "outcome", outcome_name(r->outcome));
+  json_integer(&w, "status", r->status);
+  json_bool(&w, "transient", r->transient);
+  if (r->reason && r->reason[0])
+    json_string(&w, "reason", r->reason);
+  json_integer(&w, "timeout", r->limits.timeout);
+  json_integer(&w, "memory_limit", r->limits.memory_mib);
+  json_number(&w, "bytes_before", r->bytes_before);
+  json_number(&w, "bytes_after", r->bytes_after);
+  json_number(&w, "seconds", r->seconds);
+  json_number(&w, "peak_bytes", r->peak_bytes);
+  if (r->policy)
+    write_plan(r, &w);
+  json_end_object(&w);
+  return file_commit(&file, d);
+}
+
+static enum status read_error(struct reader *r, const cJSON *value, const struct field *f,
+                              void *base) {
+  (void)f;
+  struct result *result = base;
+  result->has_error = true;
+  if (!json_to_number(value, &result->worst_error))
+    return FIELDS_FAIL(r, "expected a number");
+  return STATUS_OK;
+}
+
+static enum status read_wide(struct reader *r, const cJSON *value, const struct field *f,
+                             void *base) {
+  (void)f;
+  struct result *result = base;
+  result->wide = arena_array(r->arena, (size_t)cJSON_GetArraySize(value), sizeof *result->wide);
+  for (const cJSON *m = value->child; m; m = m->next) {
+    if (!m->string || !cJSON_IsNumber(m))
+      return FIELDS_FAIL(r, "expected numbers by reason");
+    result->wide[result->n_wide++] =
+        (struct wide){arena_strdup(r->arena, m->string), (int)m->valuedouble};
+  }
+  return STATUS_OK;
+}
+
+#define OPTIONAL(key, reader, member, max)                                                         \
+  { key, reader, offsetof(struct result, member), true, 0, max, NULL, NULL }
+
+// Every number in `result` is one that result_write wrote.
+static const struct field fields[] = {
+    {"schema", fields_read_integer, offsetof(struct result, casts), false, 1, 1, NULL, NULL},
+    STRING(struct result, "model", name),
+    STRING(struct result, "key", key),
+    CHOICE(struct result, fields_read_choice, "outcome", outcome, outcome_names),
+    INTEGER(struct result, "status", status, 0, STATUS_IO),
+    OPTIONAL("transient", fields_read_bool, transient, 0),
+    OPTIONAL("reason", fields_read_string, reason, 0),
+    INTEGER(struct result, "timeout", limits.timeout, 0, INT32_MAX),
+    INTEGER(struct result, "memory_limit", limits.memory_mib, 0, INT32_MAX),
+    NUMBER(struct result, "bytes_before", bytes_before, 0, INFINITY),
+    NUMBER(struct result, "bytes_after", bytes_after, 0, INFINITY),
+    NUMBER(struct result, "seconds", seconds, 0, INFINITY),
+    NUMBER(struct result, "peak_bytes", peak_bytes, 0, INFINITY),
+    OPTIONAL("policy", fields_read_string, policy, 0),
+    OPTIONAL("statistics", fields_read_string, statistics, 0),
+    OPTIONAL("float_nodes", fields_read_integer, float_nodes, INT32_MAX),
+    OPTIONAL("narrow_nodes", fields_read_integer, narrow_nodes, INT32_MAX),
+    OPTIONAL("casts", fields_read_integer, casts, INT32_MAX),
+    OPTIONAL("claims", fields_read_integer, claims, INT32_MAX),
+    OPTIONAL("claims_held", fields_read_integer, claims_held, INT32_MAX),
+    {"worst_relative_l2", read_error, 0, true, 0, 0, NULL, NULL},
+    {"fp32_by_reason", read_wide, 0, true, 0, 0, NULL, NULL},
+    END,
+};
+
+bool result_read(struct result *r, const char *name, const char *folder, struct arena *a) {
+  *r = (struct result){0};
+  const char *path = arena_printf(a, "%s/" RESULT_RESULT, folder);
+  struct diag ignored = {0};
+  cJSON *root;
+  const char *text;
+  if (json_read(&root, &text, path, STATUS_DATA, a, &ignored) != STATUS_OK)
+    return false;
+  struct reader reader = {.text = text, .file = path, .arena = a, .diag = &ignored};
+  bool good = fields_read_object(&reader, root, fields, r) == STATUS_OK;
+  cJSON_Delete(root);
+  const char *slash = strrchr(folder, '/');
+  r->folder = slash ? slash + 1 : folder;
+  return good && (!name || strcmp(r->name, name) == 0);
+}
+
+bool result_is_current(const struct result *r, const struct surveyed *s, const struct limits *l) {
+  if (!s->key[0] || strcmp(r->key, s->key) != 0)
+    return false;
+  if (r->outcome != OUTCOME_FAILED)
+    return true;
+  return !r->transient && r->limits.timeout == l->timeout && r->limits.memory_mib == l->memory_mib;
+}
+
+void result_clean(const char *folder, struct arena *a) {
+  // result.json goes first: without it the rest is known to be incomplete.
+  static const char *const written[] = {RESULT_RESULT,  RESULT_MODEL, RESULT_PLAN,  RESULT_TRACE,
+                                        RESULT_VERDICT, RESULT_LOG,   "report.html"};
+  unlink(arena_printf(a, "%s/" RESULT_RESULT, folder));
+  DIR *directory = opendir(folder);
+  if (!directory)
+    return;
+  for (struct dirent *e; (e = readdir(directory));)
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
+      if (strncmp(e->d_name, written[i], strlen(written[i])) == 0)
+        unlink(arena_printf(a, "%s/%s", folder, e->d_name));
+  closedir(directory);
+}

@@ -1,0 +1,374 @@
+// Summary files of a zoo: see summary_zoo.h. One table of columns serves CSV, Markdown and HTML, so
+// that they cannot disagree.
+#include "summary_zoo.h"
+
+#include "file.h"
+#include "json.h"
+#include "summary_columns.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- totals ----
+
+static int compare_wide(const void *a, const void *b) {
+  const struct wide_total *x = a, *y = b;
+  if (x->nodes != y->nodes)
+    return x->nodes > y->nodes ? -1 : 1;
+  return strcmp(x->reason, y->reason);
+}
+
+static void add_wide(struct totals *t, const struct wide *w, size_t *capacity, struct arena *a) {
+  size_t i = 0;
+  while (i < t->n_wide && strcmp(t->wide[i].reason, w->reason) != 0)
+    i++;
+  if (i == t->n_wide) {
+    t->wide = arena_grow(a, t->wide, capacity, i + 1, sizeof *t->wide);
+    t->wide[t->n_wide++].reason = w->reason;
+  }
+  t->wide[i].nodes += w->nodes;
+  t->wide[i].models++;
+}
+
+void summary_zoo_add_up(struct totals *t, struct result *const *results, size_t count,
+                        struct arena *a) {
+  *t = (struct totals){.models = count};
+  size_t capacity = 0;
+  for (size_t i = 0; i < count; i++) {
+    const struct result *r = results[i];
+    t->by_outcome[r->outcome]++;
+    t->seconds += r->seconds;
+    t->claims += r->claims;
+    t->claims_held += r->claims_held;
+    if (r->outcome != OUTCOME_CONVERTED && r->outcome != OUTCOME_UNCHANGED)
+      continue;
+    t->float_nodes += r->float_nodes;
+    t->narrow_nodes += r->narrow_nodes;
+    t->casts += r->casts;
+    t->bytes_before += r->bytes_before;
+    t->bytes_after += r->bytes_after;
+    for (size_t k = 0; k < r->n_wide; k++)
+      add_wide(t, &r->wide[k], &capacity, a);
+  }
+  if (t->n_wide)
+    qsort(t->wide, t->n_wide, sizeof *t->wide, compare_wide);
+}
+
+enum status summary_zoo_status(struct result *const *results, size_t count) {
+  bool io = false, refused = false;
+  for (size_t i = 0; i < count; i++) {
+    if (results[i]->outcome == OUTCOME_FAILED && results[i]->status == STATUS_ENGINE)
+      return STATUS_ENGINE;
+    io = io || results[i]->outcome == OUTCOME_FAILED;
+    refused = refused || results[i]->outcome == OUTCOME_REFUSED;
+  }
+  return io ? STATUS_IO : refused ? STATUS_CLAIM : STATUS_OK;
+}
+
+// ---- columns ----
+
+void summary_zoo_share(FILE *out, double part, double whole) {
+  if (whole > 0)
+    fprintf(out, "%.1f %%", 100 * part / whole);
+  else
+    fputs("-", out);
+}
+
+static void put_model(const struct result *r, FILE *out) {
+  fputs(r->name, out);
+}
+static void put_outcome(const struct result *r, FILE *out) {
+  fputs(outcome_name(r->outcome), out);
+}
+static void put_reason(const struct result *r, FILE *out) {
+  fputs(r->reason ? r->reason : "", out);
+}
+static void put_policy(const struct result *r, FILE *out) {
+  fputs(r->policy ? r->policy : "", out);
+}
+static void put_inputs(const struct result *r, FILE *out) {
+  if (r->statistics)
+    fputs(strcmp(r->statistics, "data") == 0 ? "real" : "made up", out);
+}
+static void put_float_nodes(const struct result *r, FILE *out) {
+  if (r->policy)
+    fprintf(out, "%d", r->float_nodes);
+}
+static void put_narrow_nodes(const struct result *r, FILE *out) {
+  if (r->policy)
+    fprintf(out, "%d", r->narrow_nodes);
+}
+static void put_share(const struct result *r, FILE *out) {
+  if (r->policy && r->float_nodes)
+    fprintf(out, "%.4f", (double)r->narrow_nodes / r->float_nodes);
+}
+static void put_casts(const struct result *r, FILE *out) {
+  if (r->policy)
+    fprintf(out, "%d", r->casts);
+}
+static void put_before(const struct result *r, FILE *out) {
+  fprintf(out, "%.0f", r->bytes_before);
+}
+static void put_after(const struct result *r, FILE *out) {
+  if (r->bytes_after > 0)
+    fprintf(out, "%.0f", r->bytes_after);
+}
+static void put_error(const struct result *r, FILE *out) {
+  if (r->has_error)
+    fprintf(out, "%.3g", r->worst_error);
+}
+static void put_claims(const struct result *r, FILE *out) {
+  if (r->claims)
+    fprintf(out, "%d", r->claims);
+}
+static void put_claims_held(const struct result *r, FILE *out) {
+  if (r->claims)
+    fprintf(out, "%d", r->claims_held);
+}
+static void put_seconds(const struct result *r, FILE *out) {
+  fprintf(out, "%.2f", r->seconds);
+}
+static void put_peak(const struct result *r, FILE *out) {
+  fprintf(out, "%.0f", r->peak_bytes / (1024 * 1024));
+}
+
+const struct summary_column summary_columns[] = {
+    {"model", "Model", false, true, put_model},
+    {"outcome", "Outcome", false, true, put_outcome},
+    {"policy", "Policy", false, true, put_policy},
+    {"inputs", "Inputs", false, true, put_inputs},
+    {"float_nodes", "Float nodes", true, true, put_float_nodes},
+    {"narrow_nodes", "Narrow", true, true, put_narrow_nodes},
+    {"narrow_share", "Share", true, true, put_share},
+    {"casts", "Casts", true, true, put_casts},
+    {"bytes_before", "Bytes before", true, true, put_before},
+    {"bytes_after", "Bytes after", true, true, put_after},
+    {"worst_relative_l2", "Worst relative L2", true, true, put_error},
+    {"claims", "Claims", true, true, put_claims},
+    {"claims_held", "Held", true, true, put_claims_held},
+    {"seconds", "Seconds", true, false, put_seconds},
+    {"peak_mib", "Peak MiB", true, false, put_peak},
+    {"reason", "Why not", false, true, put_reason},
+    {0},
+};
+
+char *summary_cell(const struct summary_column *c, const struct result *r, struct arena *a) {
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  if (!out)
+    out_of_memory(0);
+  c->put(r, out);
+  if (fclose(out) != 0)
+    out_of_memory(length);
+  char *copy = arena_strdup(a, text);
+  free(text);
+  return copy;
+}
+
+// ---- CSV (RFC 4180) ----
+
+static void csv_field(FILE *out, const char *text) {
+  if (!text[strcspn(text, "\",\r\n")]) {
+    fputs(text, out);
+    return;
+  }
+  putc('"', out);
+  for (; *text; text++) {
+    if (*text == '"')
+      putc('"', out);
+    putc(*text, out);
+  }
+  putc('"', out);
+}
+
+// The columns that are the same for each run, or the model and the others.
+static void write_csv(struct result *const *results, size_t count, bool repeatable, FILE *out) {
+  for (size_t i = 0; i <= count; i++) {
+    struct arena scratch = {0};
+    bool first = true;
+    for (const struct summary_column *c = summary_columns; c->key; c++) {
+      if (c != summary_columns && c->repeatable != repeatable)
+        continue;
+      if (!first)
+        putc(',', out);
+      first = false;
+      csv_field(out, i == 0 ? c->key : summary_cell(c, results[i - 1], &scratch));
+    }
+    fputs("\r\n", out);
+    arena_free(&scratch);
+  }
+}
+
+// ---- Markdown ----
+
+// As text: nothing that Markdown or the HTML in it would read, and no line break.
+static void markdown_text(FILE *out, const char *text) {
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c < 0x20 || c == 0x7f)
+      putc('?', out);
+    else if (strchr("&<>|\\`*_{}[]#!~", c))
+      fprintf(out, "&#%d;", c);
+    else
+      putc(c, out);
+  }
+}
+
+static void markdown_totals(const struct totals *t, FILE *out) {
+  fprintf(out, "%zu models:", t->models);
+  for (int o = 0; o < OUTCOME_COUNT; o++)
+    fprintf(out, "%s %zu %s", o ? "," : "", t->by_outcome[o], outcome_name((enum outcome)o));
+  fprintf(out, ". Of those written: %" PRId64 " of %" PRId64 " float nodes narrow (",
+          t->narrow_nodes, t->float_nodes);
+  summary_zoo_share(out, (double)t->narrow_nodes, (double)t->float_nodes);
+  fprintf(out, "), %" PRId64 " Casts, %.0f bytes before and %.0f after (", t->casts,
+          t->bytes_before, t->bytes_after);
+  summary_zoo_share(out, t->bytes_after, t->bytes_before);
+  fputs(").\n", out);
+}
+
+static void write_markdown(struct result *const *results, size_t count, const struct totals *t,
+                           FILE *out) {
+  fputs("# Zoo\n\n", out);
+  markdown_totals(t, out);
+  for (int row = -2; row < (int)count; row++) {
+    struct arena scratch = {0};
+    fputs(row == -2 ? "\n|" : "|", out);
+    for (const struct summary_column *c = summary_columns; c->key; c++) {
+      if (!c->repeatable)
+        continue;
+      if (row == -1) {
+        fputs(c->number ? "---:|" : "---|", out);
+        continue;
+      }
+      putc(' ', out);
+      markdown_text(out, row < 0 ? c->title : summary_cell(c, results[row], &scratch));
+      fputs(" |", out);
+    }
+    putc('\n', out);
+    arena_free(&scratch);
+  }
+  if (t->n_wide)
+    fputs("\n| What kept nodes in fp32 | Nodes | Models |\n|---|---:|---:|\n", out);
+  for (size_t i = 0; i < t->n_wide; i++) {
+    fputs("| ", out);
+    markdown_text(out, t->wide[i].reason);
+    fprintf(out, " | %" PRId64 " | %zu |\n", t->wide[i].nodes, t->wide[i].models);
+  }
+}
+
+// ---- JSON ----
+
+static void json_row(struct json_writer *w, const struct result *r) {
+  json_object(w, NULL);
+  json_string(w, "model", r->name);
+  json_string(w, "folder", r->folder);
+  json_string(w, "outcome", outcome_name(r->outcome));
+  json_integer(w, "status", r->status);
+  if (r->reason)
+    json_string(w, "reason", r->reason);
+  json_number(w, "bytes_before", r->bytes_before);
+  if (r->bytes_after > 0)
+    json_number(w, "bytes_after", r->bytes_after);
+  if (r->policy) {
+    json_string(w, "policy", r->policy);
+    json_string(w, "statistics", r->statistics ? r->statistics : "");
+    json_integer(w, "float_nodes", r->float_nodes);
+    json_integer(w, "narrow_nodes", r->narrow_nodes);
+    json_integer(w, "casts", r->casts);
+    json_integer(w, "claims", r->claims);
+    json_integer(w, "claims_held", r->claims_held);
+  }
+  if (r->has_error)
+    json_number(w, "worst_relative_l2", r->worst_error);
+  json_end_object(w);
+}
+
+void summary_zoo_json(struct result *const *results, size_t count, const struct totals *t,
+                      FILE *out) {
+  struct json_writer w = {.out = out, .inline_depth = 2};
+  json_object(&w, NULL);
+  json_integer(&w, "schema", 1);
+  json_object(&w, "totals");
+  json_integer(&w, "models", (int64_t)t->models);
+  for (int o = 0; o < OUTCOME_COUNT; o++)
+    json_integer(&w, outcome_name((enum outcome)o), (int64_t)t->by_outcome[o]);
+  json_integer(&w, "float_nodes", t->float_nodes);
+  json_integer(&w, "narrow_nodes", t->narrow_nodes);
+  json_integer(&w, "casts", t->casts);
+  json_integer(&w, "claims", t->claims);
+  json_integer(&w, "claims_held", t->claims_held);
+  json_number(&w, "bytes_before", t->bytes_before);
+  json_number(&w, "bytes_after", t->bytes_after);
+  json_end_object(&w);
+  json_array(&w, "kept_fp32");
+  for (size_t i = 0; i < t->n_wide; i++) {
+    json_object(&w, NULL);
+    json_string(&w, "reason", t->wide[i].reason);
+    json_integer(&w, "nodes", t->wide[i].nodes);
+    json_integer(&w, "models", (int64_t)t->wide[i].models);
+    json_end_object(&w);
+  }
+  json_end_array(&w);
+  json_array(&w, "models");
+  for (size_t i = 0; i < count; i++)
+    json_row(&w, results[i]);
+  json_end_array(&w);
+  json_end_object(&w);
+}
+
+// ---- text ----
+
+void summary_zoo_text(const struct totals *t, const char *out, FILE *to) {
+  enum { MOST_REASONS = 5 };
+  fprintf(to, "models       %zu:", t->models);
+  for (int o = 0; o < OUTCOME_COUNT; o++)
+    fprintf(to, "%s %zu %s", o ? "," : "", t->by_outcome[o], outcome_name((enum outcome)o));
+  fprintf(to, "\nnarrow       %" PRId64 " of %" PRId64 " float nodes of what is written (",
+          t->narrow_nodes, t->float_nodes);
+  summary_zoo_share(to, (double)t->narrow_nodes, (double)t->float_nodes);
+  fprintf(to, "), %" PRId64 " Casts\nbytes        %.1f MB -> %.1f MB (", t->casts,
+          t->bytes_before / 1e6, t->bytes_after / 1e6);
+  summary_zoo_share(to, t->bytes_after, t->bytes_before);
+  fprintf(to, ")\n");
+  for (size_t i = 0; i < t->n_wide && i < MOST_REASONS; i++)
+    fprintf(to, "%s %7" PRId64 " nodes in %3zu models: %s\n", i ? "            " : "kept fp32   ",
+            t->wide[i].nodes, t->wide[i].models, t->wide[i].reason);
+  fprintf(to, "wrote        %s/index.html, summary.json, summary.csv, summary.md, times.csv\n",
+          out);
+}
+
+// ---- files ----
+
+enum kind { KIND_JSON, KIND_CSV, KIND_TIMES, KIND_MARKDOWN, KIND_HTML, KIND_COUNT };
+
+static enum status write_file(enum kind kind, struct result *const *results, size_t count,
+                              const struct totals *t, const char *out, struct arena *a,
+                              struct diag *d) {
+  static const char *const names[] = {"summary.json", "summary.csv", "times.csv", "summary.md",
+                                      "index.html"};
+  struct file_writer w = {0};
+  TRY(file_begin(&w, arena_printf(a, "%s/%s", out, names[kind]), d));
+  switch (kind) {
+  case KIND_JSON: summary_zoo_json(results, count, t, w.out); break;
+  case KIND_CSV: write_csv(results, count, true, w.out); break;
+  case KIND_TIMES: write_csv(results, count, false, w.out); break;
+  case KIND_MARKDOWN: write_markdown(results, count, t, w.out); break;
+  case KIND_HTML: summary_zoo_html(results, count, t, out, a, w.out); break;
+  case KIND_COUNT: break;
+  }
+  return file_commit(&w, d);
+}
+
+enum status summary_zoo_write(struct result *const *results, size_t count, const char *out,
+                              struct arena *a, struct diag *d) {
+  struct totals t;
+  summary_zoo_add_up(&t, results, count, a);
+  // JSON last: merge takes it as the sign that the rest is there.
+  for (int kind = KIND_COUNT - 1; kind >= 0; kind--)
+    TRY(write_file((enum kind)kind, results, count, &t, out, a, d));
+  return STATUS_OK;
+}

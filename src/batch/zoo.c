@@ -1,0 +1,236 @@
+// Finding the models of a zoo: see zoo.h. Names of files are hostile here: they may hold any byte
+// but '/' and NUL, so what is made of them goes through zoo_folder_of. Everything is sorted, so
+// that the order of a folder's entries on disk reaches no result.
+#include "zoo.h"
+
+#include "file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+  DEEPEST = 64,        // folders in folders
+  SLUG_LENGTH = 60,    // readable part of a result folder's name
+  DIGEST_LENGTH = 12,  // hex digits that make it unique
+};
+
+struct walk {
+  struct zoo *zoo;
+  struct diag *diag;
+  bool has_out;
+  dev_t out_device;
+  ino_t out_inode;
+};
+
+struct entry {
+  const char *name;
+  bool folder;  // a real one, not a link to one
+};
+
+static bool ends_with(const char *text, const char *tail) {
+  size_t length = strlen(text), end = strlen(tail);
+  return length > end && strcmp(text + length - end, tail) == 0;
+}
+
+static const char *stem_of(const char *name, struct arena *a) {
+  return arena_printf(a, "%.*s", (int)(strlen(name) - strlen(".onnx")), name);
+}
+
+static bool is_folder(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static bool is_out(const struct walk *w, const struct stat *s) {
+  return w->has_out && s->st_dev == w->out_device && s->st_ino == w->out_inode;
+}
+
+static int compare_entries(const void *a, const void *b) {
+  return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+struct zoo_model *zoo_add(struct zoo *z, const char *name, const char *path) {
+  z->models = arena_grow(z->arena, z->models, &z->capacity, z->count + 1, sizeof *z->models);
+  struct zoo_model *m = &z->models[z->count++];
+  *m = (struct zoo_model){.name = name, .path = path, .folder = zoo_folder_of(name, z->arena)};
+  return m;
+}
+
+// ---- a folder ----
+
+static struct entry *list_folder(struct walk *w, const char *path, size_t *count, bool *opened) {
+  struct arena *a = w->zoo->arena;
+  struct entry *entries = NULL;
+  size_t capacity = 0;
+  *count = 0;
+  DIR *directory = opendir(path);
+  *opened = directory != NULL;
+  if (!directory)
+    return NULL;
+  for (struct dirent *e; (e = readdir(directory));) {
+    struct stat s;
+    const char *inner = arena_printf(a, "%s/%s", path, e->d_name);
+    if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || lstat(inner, &s) != 0)
+      continue;
+    bool folder = S_ISDIR(s.st_mode);
+    if ((folder && is_out(w, &s)) || (S_ISLNK(s.st_mode) && is_folder(inner)))
+      continue;
+    entries = arena_grow(a, entries, &capacity, *count + 1, sizeof *entries);
+    entries[(*count)++] = (struct entry){arena_strdup(a, e->d_name), folder};
+  }
+  closedir(directory);
+  if (*count)
+    qsort(entries, *count, sizeof *entries, compare_entries);
+  return entries;
+}
+
+static bool holds_samples(const struct entry *entries, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const char *name = entries[i].name;
+    if (entries[i].folder ? strncmp(name, "test_data_set_", 14) == 0
+                          : ends_with(name, ".npz") || ends_with(name, ".npy"))
+      return true;
+  }
+  return false;
+}
+
+static const char *find_samples(struct arena *a, const char *folder, const char *model,
+                                bool only_model, bool here) {
+  const char *own = arena_printf(a, "%s/samples/%s", folder, stem_of(model, a));
+  if (is_folder(own))
+    return own;
+  const char *common = arena_printf(a, "%s/samples", folder);
+  if (only_model && is_folder(common))
+    return common;
+  return here ? folder : NULL;
+}
+
+static void walk_folder(struct walk *w, const char *path, const char *name, int depth);
+
+static void walk_entries(struct walk *w, const char *path, const char *name, int depth,
+                         const struct entry *entries, size_t count) {
+  struct arena *a = w->zoo->arena;
+  size_t models = 0;
+  for (size_t i = 0; i < count; i++)
+    models += !entries[i].folder && ends_with(entries[i].name, ".onnx");
+  bool here = holds_samples(entries, count);
+  for (size_t i = 0; i < count; i++) {
+    const struct entry *e = &entries[i];
+    const char *inner = arena_printf(a, "%s/%s", path, e->name);
+    const char *inner_name = name[0] ? arena_printf(a, "%s/%s", name, e->name) : e->name;
+    if (e->folder)
+      walk_folder(w, inner, inner_name, depth + 1);
+    else if (ends_with(e->name, ".onnx"))
+      zoo_add(w->zoo, inner_name, inner)->samples =
+          find_samples(a, path, e->name, models == 1, here);
+  }
+}
+
+// A folder that cannot be read may hide models, so it is a line of the summary and not passed over.
+static void add_fault(struct walk *w, const char *path, const char *name, const char *fault) {
+  zoo_add(w->zoo, name[0] ? name : ".", path)->fault = fault;
+}
+
+static void walk_folder(struct walk *w, const char *path, const char *name, int depth) {
+  size_t count;
+  bool opened;
+  if (depth > DEEPEST) {
+    add_fault(w, path, name, "folder not read: too deep in others");
+    return;
+  }
+  struct entry *entries = list_folder(w, path, &count, &opened);
+  if (opened)
+    walk_entries(w, path, name, depth, entries, count);
+  else
+    add_fault(w, path, name, arena_printf(w->zoo->arena, "folder not read: %s", strerror(errno)));
+}
+
+// ---- names ----
+
+const char *zoo_folder_of(const char *name, struct arena *a) {
+  char digest[65];
+  sha256_hex(name, strlen(name), digest);
+  size_t length = strlen(name);
+  static const char *const tails[] = {".onnx", "/model"};
+  for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++)
+    if (length > strlen(tails[i]) &&
+        strncmp(name + length - strlen(tails[i]), tails[i], strlen(tails[i])) == 0)
+      length -= strlen(tails[i]);
+  // The end of a long path says more than its beginning.
+  const char *from = length > SLUG_LENGTH ? name + length - SLUG_LENGTH : name;
+  char *slug = arena_printf(a, "%.*s", (int)(name + length - from), from);
+  for (char *c = slug; *c; c++) {
+    bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+                 (c != slug && (*c == '-' || *c == '.'));
+    if (*c == '/' && c != slug)
+      *c = '.';
+    else if (!plain)
+      *c = '_';
+  }
+  return arena_printf(a, "%s-%.*s", slug, DIGEST_LENGTH, digest);
+}
+
+bool zoo_in_shard(const char *name, int index, int count) {
+  char digest[65];
+  sha256_hex(name, strlen(name), digest);
+  digest[15] = '\0';  // 60 bits
+  return (int)(strtoull(digest, NULL, 16) % (unsigned long long)count) == index - 1;
+}
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(((const struct zoo_model *)a)->name, ((const struct zoo_model *)b)->name);
+}
+
+static int compare_folders(const void *a, const void *b) {
+  return strcmp((*(const struct zoo_model *const *)a)->folder,
+                (*(const struct zoo_model *const *)b)->folder);
+}
+
+// Sorts, and refuses two models that would get one folder.
+static enum status settle(struct zoo *z, struct diag *d) {
+  qsort(z->models, z->count, sizeof *z->models, compare_names);
+  const struct zoo_model **sorted = arena_array(z->arena, z->count, sizeof *sorted);
+  for (size_t i = 0; i < z->count; i++)
+    sorted[i] = &z->models[i];
+  qsort(sorted, z->count, sizeof *sorted, compare_folders);
+  for (size_t i = 1; i < z->count; i++) {
+    if (strcmp(sorted[i - 1]->folder, sorted[i]->folder) != 0)
+      continue;
+    diag_hint(d, "Give each a \"name\" of its own.");
+    return diag_fail(d, STATUS_POLICY, "two models are called \"%s\"", sorted[i]->name);
+  }
+  return STATUS_OK;
+}
+
+enum status zoo_open(struct zoo *z, const char *path, const char *out, struct arena *a,
+                     struct diag *d) {
+  *z = (struct zoo){.arena = a};
+  struct stat s;
+  diag_at(d, path, NULL, NULL);
+  if (stat(path, &s) != 0)
+    return diag_fail(d, STATUS_IO, "cannot be read: %s", strerror(errno));
+  if (S_ISDIR(s.st_mode)) {
+    struct walk w = {.zoo = z, .diag = d};
+    if (stat(out, &s) == 0) {
+      w.has_out = true;
+      w.out_device = s.st_dev;
+      w.out_inode = s.st_ino;
+    }
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+      length--;
+    walk_folder(&w, arena_printf(a, "%.*s", (int)length, path), "", 0);
+  } else {
+    TRY(zoo_read_list(z, path, d));
+  }
+  if (!z->count) {
+    diag_hint(d, "A zoo is a folder with .onnx files somewhere below it, or a list of JSON Lines.");
+    return diag_fail(d, STATUS_DATA, "holds no models");
+  }
+  TRY(settle(z, d));
+  diag_at(d, "", NULL, NULL);
+  return STATUS_OK;
+}

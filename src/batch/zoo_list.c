@@ -1,0 +1,94 @@
+// The list form of a zoo: JSON Lines. Each line is read by the same tables as a policy, so a
+// misspelt key is an error that names the line and the nearest key.
+#include "fields.h"
+#include "file.h"
+#include "zoo.h"
+
+#include <string.h>
+
+struct line {
+  const char *model, *name, *samples, *policy, *format, *io;
+  const char **keep, **narrow;
+};
+
+#define OPTIONAL(key, member)                                                                      \
+  { key, fields_read_string, offsetof(struct line, member), true, 0, 0, NULL, NULL }
+
+static const struct field fields[] = {
+    STRING(struct line, "model", model),
+    OPTIONAL("name", name),
+    OPTIONAL("samples", samples),
+    OPTIONAL("policy", policy),
+    OPTIONAL("format", format),
+    OPTIONAL("io", io),
+    GLOBS(struct line, "keep", keep, 1),
+    GLOBS(struct line, "narrow", narrow, 1),
+    END,
+};
+
+static const char *from_folder(struct arena *a, const char *list, const char *path) {
+  const char *slash = strrchr(list, '/');
+  if (!path || path[0] == '/' || !slash)
+    return path;
+  return arena_printf(a, "%.*s/%s", (int)(slash - list), list, path);
+}
+
+static void add_argument(struct arena *a, struct zoo_model *m, const char *option,
+                         const char *value) {
+  size_t capacity = m->n_overrides;
+  m->overrides = arena_grow(a, m->overrides, &capacity, m->n_overrides + 2, sizeof *m->overrides);
+  m->overrides[m->n_overrides++] = option;
+  m->overrides[m->n_overrides++] = value;
+}
+
+static void add_model(struct zoo *z, const char *list, const struct line *l) {
+  struct arena *a = z->arena;
+  struct zoo_model *m = zoo_add(z, l->name ? l->name : l->model, from_folder(a, list, l->model));
+  m->samples = from_folder(a, list, l->samples);
+  // As everywhere, what holds a '/' or '.' is a path and anything else a shipped policy's name.
+  m->policy = l->policy && strpbrk(l->policy, "/.") ? from_folder(a, list, l->policy) : l->policy;
+  if (l->format)
+    add_argument(a, m, "--format", l->format);
+  if (l->io)
+    add_argument(a, m, "--io", l->io);
+  for (const char **glob = l->keep; glob && *glob; glob++)
+    add_argument(a, m, "--keep", *glob);
+  for (const char **glob = l->narrow; glob && *glob; glob++)
+    add_argument(a, m, "--narrow", *glob);
+}
+
+static enum status read_line(struct zoo *z, const char *list, const char *text, struct diag *d) {
+  cJSON *root;
+  TRY(json_parse(&root, text, list, STATUS_POLICY, d));
+  struct line line = {0};
+  struct reader r = {.text = text, .file = list, .arena = z->arena, .diag = d};
+  enum status status = fields_read_object(&r, root, fields, &line);
+  if (status == STATUS_OK)
+    add_model(z, list, &line);
+  cJSON_Delete(root);
+  return status;
+}
+
+enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d) {
+  const uint8_t *bytes;
+  size_t size;
+  TRY(file_map(path, &bytes, &size, d));
+  enum status status = STATUS_OK;
+  size_t number = 0;
+  for (size_t at = 0; at < size && status == STATUS_OK;) {
+    const uint8_t *end = memchr(bytes + at, '\n', size - at);
+    size_t length = end ? (size_t)(end - bytes) - at : size - at;
+    char *text = arena_alloc(z->arena, length + 1);
+    memcpy(text, bytes + at, length);
+    at += length + 1;
+    number++;
+    if (text[strspn(text, " \t\r")] == '\0' && strlen(text) == length)
+      continue;
+    status = strlen(text) == length ? read_line(z, path, text, d)
+                                    : diag_fail(d, STATUS_POLICY, "holds a NUL byte");
+    if (status != STATUS_OK)
+      diag_at(d, arena_printf(z->arena, "%s:%zu", path, number), NULL, NULL);
+  }
+  file_unmap(bytes, size);
+  return status;
+}

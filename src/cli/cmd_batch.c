@@ -1,0 +1,103 @@
+// batch: a whole zoo of models, and the joining of its shards.
+#include "batch.h"
+#include "cmd.h"
+#include "summary_zoo.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum status report(struct run *r, struct result *const *results, size_t count,
+                          const char *out) {
+  TRY(summary_zoo_write(results, count, out, &r->arena, r->diag));
+  struct totals totals;
+  summary_zoo_add_up(&totals, results, count, &r->arena);
+  if (r->settings->json)
+    summary_zoo_json(results, count, &totals, stdout);
+  else
+    summary_zoo_text(&totals, out, stdout);
+  return STATUS_OK;
+}
+
+static enum status merge(struct run *r) {
+  const struct settings *s = r->settings;
+  if (s->n_arguments < 2)
+    return diag_fail(r->diag, STATUS_USAGE, "batch merge: OUT... is missing");
+  struct result **results;
+  size_t count;
+  TRY(batch_merge(&results, &count, s->arguments + 1, s->n_arguments - 1, s->output, &r->arena,
+                  r->diag));
+  TRY(report(r, results, count, s->output));
+  return summary_zoo_status(results, count);
+}
+
+static void append(struct run *r, const char ***words, size_t *count, const char *option,
+                   const char *value) {
+  size_t capacity = *count;
+  *words = arena_grow(&r->arena, *words, &capacity, *count + 2, sizeof **words);
+  (*words)[(*count)++] = option;
+  (*words)[(*count)++] = value;
+}
+
+// The options that `convert` gets as they are.
+static void pass_on(struct run *r, struct batch_options *o) {
+  const struct settings *s = r->settings;
+  if (s->format)
+    append(r, &o->arguments, &o->n_arguments, "--format", s->format);
+  if (s->io)
+    append(r, &o->arguments, &o->n_arguments, "--io", s->io);
+  for (size_t i = 0; i < s->n_overrides; i += 2)
+    append(r, &o->arguments, &o->n_arguments, arena_printf(&r->arena, "--%s", s->overrides[i]),
+           s->overrides[i + 1]);
+  if (s->has_random)
+    append(r, &o->made_up, &o->n_made_up, "--random",
+           arena_printf(&r->arena, "%llu", (unsigned long long)s->random));
+  if (s->random_samples)
+    append(r, &o->made_up, &o->n_made_up, "--samples",
+           arena_printf(&r->arena, "%zu", s->random_samples));
+}
+
+enum status command_batch(struct run *r) {
+  const struct settings *s = r->settings;
+  if (!s->output) {
+    diag_hint(r->diag, "Everything goes to one folder: --out DIR.");
+    return diag_fail(r->diag, STATUS_USAGE, "batch needs --out");
+  }
+  if (strcmp(s->model, "merge") == 0)
+    return merge(r);
+  if (s->n_arguments > 1)
+    return diag_fail(r->diag, STATUS_USAGE, "batch: more than one DIR or LIST given");
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  struct batch_options o = {
+      .out = s->output,
+      .policy = s->policy ? s->policy : "fp16",
+      .engine = s->ort,
+      .jobs = s->jobs                ? s->jobs
+              : cores < 1            ? 1
+              : cores > PROCESS_MOST ? PROCESS_MOST
+                                     : (int)cores,
+      .threads = s->threads ? s->threads : 1,
+      .limits = {s->timeout, (int)(s->memory_limit >> 20)},
+      .shard = s->shards ? s->shard : 1,
+      .shards = s->shards ? s->shards : 1,
+      .quiet = s->quiet,
+  };
+  pass_on(r, &o);
+  struct zoo zoo;
+  TRY(batch_make_out(o.out, &r->arena, r->diag));
+  TRY(zoo_open(&zoo, s->model, o.out, &r->arena, r->diag));
+  struct batch_outcome outcome;
+  TRY(batch_run(&outcome, &zoo, &o, &r->arena, r->diag));
+  // Results of other shards with the same OUT are shown too, but are not ours to judge.
+  struct result **all = arena_array(&r->arena, zoo.count, sizeof *all);
+  struct result **own = arena_array(&r->arena, zoo.count, sizeof *own);
+  size_t n_all = 0, n_own = 0;
+  for (size_t i = 0; i < zoo.count; i++) {
+    if (outcome.results[i])
+      all[n_all++] = outcome.results[i];
+    if (outcome.results[i] && outcome.wanted[i])
+      own[n_own++] = outcome.results[i];
+  }
+  TRY(report(r, all, n_all, o.out));
+  return summary_zoo_status(own, n_own);
+}
