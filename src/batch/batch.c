@@ -83,7 +83,7 @@ enum status batch_make_out(const char *out, struct arena *a, struct diag *d) {
 
 // ---- results ----
 
-static void note_result(struct batch *b, size_t model, const struct result *r) {
+static void note_result(struct batch *b, size_t model, const struct result *r, const char *note) {
   struct result *kept = arena_alloc(b->arena, sizeof *kept);
   *kept = *r;
   b->outcome->results[model] = kept;
@@ -91,7 +91,7 @@ static void note_result(struct batch *b, size_t model, const struct result *r) {
   b->items[model].state = DONE;
   b->n_done++;
   b->show.work_done += b->items[model].work;
-  batch_show_result(&b->show, kept);
+  batch_show_result(&b->show, kept, note);
 }
 
 static enum status finish(struct batch *b, struct slot *s, const struct process_ended *p) {
@@ -113,7 +113,7 @@ static enum status finish(struct batch *b, struct slot *s, const struct process_
     item->state = WAITING;  // once more, with nothing else running
   } else {
     status = result_write(&r, folder, b->diag);
-    note_result(b, s->model, &r);
+    note_result(b, s->model, &r, NULL);
   }
   close(s->lock);
   return status;
@@ -197,7 +197,7 @@ static enum status start_locked(struct batch *b, size_t model, const char *folde
   if (result_read(&before, b->zoo->models[model].name, folder, b->arena) &&
       result_is_current(&before, &b->surveyed[model], &b->options->limits)) {
     close(lock);  // done by another batch meanwhile
-    note_result(b, model, &before);
+    note_result(b, model, &before, "by another batch");
     return STATUS_OK;
   }
   result_clean(folder, b->arena);
@@ -248,7 +248,7 @@ static enum status give_up(struct batch *b, size_t model, double available) {
       b->items[model].memory / 1e9, available / 1e9);
   struct result r;
   result_not_started(&r, &b->zoo->models[model], &b->surveyed[model], reason, true);
-  note_result(b, model, &r);
+  note_result(b, model, &r, NULL);
   return STATUS_OK;
 }
 

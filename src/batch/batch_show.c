@@ -41,7 +41,7 @@ void batch_show_begin(struct batch_show *s, size_t kept) {
   putc('\n', stderr);
 }
 
-void batch_show_result(struct batch_show *s, const struct result *r) {
+void batch_show_result(struct batch_show *s, const struct result *r, const char *note) {
   s->done++;
   s->by_outcome[r->outcome]++;
   if (s->quiet)
@@ -50,6 +50,8 @@ void batch_show_result(struct batch_show *s, const struct result *r) {
   fprintf(stderr, "[%zu/%zu] %-9s %6.1f s  ", s->done, s->total, outcome_name(r->outcome),
           r->seconds);
   batch_show_name(stderr, r->name, 0);
+  if (note)
+    fprintf(stderr, " (%s)", note);
   if (r->reason) {
     fputs(": ", stderr);
     size_t length = strlen(r->reason);

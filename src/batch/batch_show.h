@@ -18,7 +18,8 @@ struct batch_show {
 double batch_show_now(void);  // seconds of a clock that is never set
 
 void batch_show_begin(struct batch_show *s, size_t kept);
-void batch_show_result(struct batch_show *s, const struct result *r);
+// `note` is NULL or what to add.
+void batch_show_result(struct batch_show *s, const struct result *r, const char *note);
 void batch_show_tick(const struct batch_show *s);
 void batch_show_end(const struct batch_show *s);
 

@@ -91,7 +91,7 @@ static void put_wide(const struct totals *t, FILE *to) {
         to);
   for (size_t i = 0; i < t->n_wide; i++) {
     fputs("<tr><td>", to);
-    html_text(to, t->wide[i].reason);
+    html_text(to, summary_zoo_reason(t->wide[i].reason));
     fprintf(to, "</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%zu</td></tr>\n",
             t->wide[i].nodes, t->wide[i].models);
   }

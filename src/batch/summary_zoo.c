@@ -4,6 +4,7 @@
 
 #include "file.h"
 #include "json.h"
+#include "plan.h"
 #include "summary_columns.h"
 
 #include <inttypes.h>
@@ -65,6 +66,13 @@ enum status summary_zoo_status(struct result *const *results, size_t count) {
     refused = refused || results[i]->outcome == OUTCOME_REFUSED;
   }
   return io ? STATUS_IO : refused ? STATUS_CLAIM : STATUS_OK;
+}
+
+const char *summary_zoo_reason(const char *name) {
+  for (int k = 0; k < REASON_COUNT; k++)
+    if (strcmp(reason_name((enum reason)k), name) == 0)
+      return reason_text((enum reason)k);
+  return name;
 }
 
 // ---- columns ----
@@ -255,7 +263,7 @@ static void write_markdown(struct result *const *results, size_t count, const st
     fputs("\n| What kept nodes in fp32 | Nodes | Models |\n|---|---:|---:|\n", out);
   for (size_t i = 0; i < t->n_wide; i++) {
     fputs("| ", out);
-    markdown_text(out, t->wide[i].reason);
+    markdown_text(out, summary_zoo_reason(t->wide[i].reason));
     fprintf(out, " | %" PRId64 " | %zu |\n", t->wide[i].nodes, t->wide[i].models);
   }
 }
@@ -335,8 +343,8 @@ void summary_zoo_text(const struct totals *t, const char *out, FILE *to) {
   summary_zoo_share(to, t->bytes_after, t->bytes_before);
   fprintf(to, ")\n");
   for (size_t i = 0; i < t->n_wide && i < MOST_REASONS; i++)
-    fprintf(to, "%s %7" PRId64 " nodes in %3zu models: %s\n", i ? "            " : "kept fp32   ",
-            t->wide[i].nodes, t->wide[i].models, t->wide[i].reason);
+    fprintf(to, "%s %6" PRId64 " nodes of %zu models: %s\n", i ? "            " : "stay fp32   ",
+            t->wide[i].nodes, t->wide[i].models, summary_zoo_reason(t->wide[i].reason));
   fprintf(to, "wrote        %s/index.html, summary.json, summary.csv, summary.md, times.csv\n",
           out);
 }

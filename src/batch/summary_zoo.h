@@ -41,6 +41,9 @@ enum status summary_zoo_status(struct result *const *results, size_t count);
 void summary_zoo_html(struct result *const *results, size_t count, const struct totals *t,
                       const char *out, struct arena *a, FILE *to);
 
+// The sentence for a reason of the plan; the reason itself if it is not known.
+const char *summary_zoo_reason(const char *name);
+
 // "12.3 %", for both forms; "-" of nothing.
 void summary_zoo_share(FILE *out, double part, double whole);
 

@@ -40,6 +40,10 @@ test_every_command_has_help_with_its_options() {
     save-anyway ort threads json quiet help; do
     matches out "^  --$option "
   done
+  quietly batch --help
+  for option in output policy jobs timeout memory-limit shard random keep threads json; do
+    matches out "^  --$option "
+  done
 }
 
 test_help_wins_over_what_is_missing() {

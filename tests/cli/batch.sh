@@ -1,0 +1,338 @@
+#!/bin/bash
+# batch: what is found, what is kept and what is done again, that one model's end is only its own,
+# and that the order, the jobs, the shards and the names of files change no summary.
+. "$(dirname "$0")/lib.sh"
+
+# zoo: a few small models of several folders in zoo/, with samples in each of the places.
+zoo() {
+  mkdir -p zoo/digits zoo/tiny/samples
+  cp "$digits/digits.onnx" zoo/digits/
+  cp -r "$digits/samples" zoo/digits/
+  cp "$tiny"/if_loop.onnx "$tiny"/external.onnx "$tiny"/external.data "$tiny"/names.onnx zoo/tiny/
+  cp -r "$tiny/samples/if_loop" "$tiny/samples/external" zoo/tiny/samples/
+}
+
+# repeatable OUT: the parts of a summary that no run may change.
+repeatable() {
+  cat "$1/summary.json" "$1/summary.csv" "$1/summary.md"
+}
+
+# done_since FILE: the models whose result is newer, in order.
+done_since() {
+  find res/models -name result.json -newer "$1" -exec sed -n 's/^  "model": "\(.*\)",$/\1/p' {} + |
+    sort
+}
+
+# again: the batch once more; what it did goes to `did`.
+again() {
+  touch stamp
+  sleep 0.02
+  with_code 0 batch zoo --out res "$@"
+  done_since stamp >did
+}
+
+test_a_zoo_is_converted_and_summed_up() {
+  zoo
+  with_code 0 batch zoo --out res
+  has out 'models       4: 4 converted, 0 unchanged, 0 refused, 0 failed' 'wrote        res/index.html'
+  has err '4 models' 'digits/digits.onnx'
+  holds_only res index.html models summary.csv summary.json summary.md times.csv
+  for folder in res/models/*; do
+    quietly inspect "$folder/model.onnx"
+    for file in plan.json trace.json verdict.json result.json; do
+      is_json "$folder/$file"
+    done
+    empty "$folder/log.txt"
+  done
+  is_json res/summary.json
+  [ "$(wc -l <res/summary.csv)" -eq 5 ]
+}
+
+test_what_is_written_is_what_convert_writes() {
+  zoo
+  with_code 0 batch zoo --out res
+  quietly convert zoo/digits/digits.onnx --data zoo/digits/samples --threads 1 -o one.onnx \
+    --save-plan one.json --quiet
+  same one.onnx res/models/digits.digits-*/model.onnx
+  same one.json res/models/digits.digits-*/plan.json
+}
+
+test_samples_are_found_beside_the_model() {
+  zoo
+  mkdir -p zoo/sets
+  cp "$tiny/if_loop.onnx" zoo/sets/model.onnx
+  cp -r "$tiny/samples/if_loop" zoo/sets/test_data_set_0
+  with_code 0 batch zoo --out res
+  has res/summary.csv 'digits/digits.onnx,converted,fp16,real,' 'tiny/if_loop.onnx,converted,fp16,real,' \
+    'sets/model.onnx,converted,fp16,real,' 'tiny/names.onnx,converted,fp16,made up,'
+}
+
+test_the_same_command_does_nothing_again() {
+  zoo
+  with_code 0 batch zoo --out res
+  repeatable res >before
+  again
+  empty did
+  has err '4 models, 4 done before'
+  repeatable res >after
+  same before after
+}
+
+test_only_what_changed_is_done_again() {
+  zoo
+  narrowcast policy show fp16 >p.json
+  with_code 0 batch zoo --out res --policy ./p.json
+  cp "$tiny/external.onnx" zoo/tiny/new.onnx
+  again --policy ./p.json
+  [ "$(cat did)" = tiny/new.onnx ]
+  touch zoo/tiny/*
+  again --policy ./p.json
+  empty did
+  cp "$tiny/names.onnx" zoo/tiny/new.onnx
+  again --policy ./p.json
+  [ "$(cat did)" = tiny/new.onnx ]
+  rm -r zoo/tiny/samples/if_loop
+  again --policy ./p.json
+  [ "$(cat did)" = tiny/if_loop.onnx ]
+  printf '\001' | dd of=zoo/tiny/external.data bs=1 seek=5000 conv=notrunc 2>/dev/null
+  again --policy ./p.json
+  [ "$(cat did)" = tiny/external.onnx ]
+  echo >>p.json
+  again --policy ./p.json
+  [ "$(wc -l <did)" -eq 5 ]
+  again --policy ./p.json --keep '*nothing*'
+  [ "$(wc -l <did)" -eq 5 ]
+}
+
+test_an_incomplete_model_is_done_again() {
+  zoo
+  with_code 0 batch zoo --out res
+  repeatable res >before
+  rm res/models/tiny.names-*/result.json
+  : >res/models/tiny.names-*/plan.json
+  : >"$(echo res/models/digits.digits-*)/result.json"
+  touch "$(echo res/models/digits.digits-*)/model.onnx.77.tmp"
+  again
+  [ "$(cat did)" = "$(printf '%s\n' digits/digits.onnx tiny/names.onnx)" ]
+  repeatable res >after
+  same before after
+  missing "$(echo res/models/digits.digits-*)/model.onnx.77.tmp"
+}
+
+test_jobs_and_shards_change_no_byte() {
+  zoo
+  : >zoo/broken.onnx
+  with_code 1 batch zoo --out one --jobs 1
+  with_code 1 batch zoo --out two --jobs 2
+  for shard in 1 2 3; do
+    code=0
+    narrowcast batch zoo --out "part$shard" --shard "$shard/3" --quiet >/dev/null 2>err || code=$?
+    [ "$code" -le 1 ] && empty err
+  done
+  with_code 1 batch merge part1 part2 part3 --out merged
+  for part in one two merged; do
+    repeatable "$part" >"$part.all"
+  done
+  same one.all two.all
+  same one.all merged.all
+  for folder in one/models/*; do
+    [ ! -e "$folder/plan.json" ] || same "$folder/plan.json" "merged/models/${folder##*/}/plan.json"
+  done
+  # What was merged can be gone on with.
+  with_code 1 batch zoo --out merged
+  has err '5 models, 5 done before'
+}
+
+test_shards_of_one_out_share_a_summary() {
+  zoo
+  for shard in 1 2; do
+    with_code 0 batch zoo --out res --shard "$shard/2"
+  done
+  with_code 0 batch zoo --out whole
+  repeatable res >a
+  repeatable whole >b
+  same a b
+}
+
+test_two_batches_on_one_folder_share_the_work() {
+  zoo
+  narrowcast batch zoo --out res --jobs 1 >first 2>first.err &
+  other=$!
+  with_code 0 batch zoo --out res --jobs 1
+  wait "$other"
+  same out first
+  # Together they converted each model once.
+  [ "$(cat first.err err | grep '^\[' | grep -vc 'by another batch')" -eq 4 ]
+}
+
+test_bad_models_cost_only_themselves() {
+  zoo
+  printf 'not a model' >zoo/noise.onnx
+  ln -s nowhere zoo/dangling.onnx
+  mkfifo zoo/pipe.onnx
+  cp "$tiny/duplicate_node_names.onnx" zoo/engine.onnx
+  with_code 6 batch zoo --out res
+  has out 'models       8: 4 converted, 0 unchanged, 1 refused, 3 failed'
+  has res/summary.csv 'noise.onnx,refused' 'dangling.onnx,failed' 'pipe.onnx,failed' 'engine.onnx,failed'
+  matches res/summary.csv '^noise\.onnx,refused,.*at byte'
+}
+
+test_exit_codes_say_what_became_of_the_zoo() {
+  zoo
+  strict relative_l2
+  with_code 0 batch zoo --out a
+  with_code 1 batch zoo --out b --policy ./strict.json
+  has b/summary.csv 'digits/digits.onnx,refused,fp16,real,' 'relative_l2 of' 'promised was 0'
+  missing "$(echo b/models/digits.digits-*)/model.onnx"
+  ln -s nowhere zoo/dangling.onnx
+  with_code 7 batch zoo --out c --policy ./strict.json
+  cp "$tiny/duplicate_node_names.onnx" zoo/
+  with_code 6 batch zoo --out d --policy ./strict.json
+  with_code 2 batch zoo
+  with_code 2 batch zoo --out e --shard 3/2
+  with_code 4 batch zoo --out e --policy ./missing_key.json || with_code 7 batch zoo --out e --policy ./none.json
+  mkdir none
+  with_code 5 batch none --out e
+  has err 'none: holds no models'
+  NARROWCAST_ORT=none with_code 6 batch zoo --out e
+  has err 'ONNX Runtime'
+}
+
+test_a_time_limit_ends_a_conversion_and_is_tried_again_with_another() {
+  zoo
+  with_code 6 batch zoo --out res --timeout 0.001
+  has out '0 converted' '4 failed'
+  has res/summary.csv 'took longer than 0.001 s'
+  with_code 6 batch zoo --out res --timeout 0.001
+  has err '4 done before'
+  with_code 0 batch zoo --out res --timeout 100
+}
+
+test_a_memory_limit_ends_a_conversion() {
+  zoo
+  code=0
+  narrowcast batch zoo --out res --memory 1M >out.txt 2>err || code=$?
+  [ "$code" -eq 6 ] || [ "$code" -eq 7 ]
+  has out.txt '4 failed'
+  with_code 0 batch zoo --out res --memory 2G
+}
+
+test_a_killed_conversion_is_tried_again() {
+  zoo
+  narrowcast batch zoo --out res --jobs 1 >out.txt 2>err &
+  batch=$!
+  killed=0
+  for _ in $(seq 200); do
+    child=$(pgrep -P "$batch" -f 'narrowcast convert' | head -n 1) || true
+    if [ -n "$child" ] && kill -9 "$child" 2>/dev/null; then
+      killed=1
+      break
+    fi
+    sleep 0.005
+  done
+  [ "$killed" -eq 1 ]
+  wait "$batch"
+  has out.txt '4 converted'
+}
+
+test_a_killed_batch_goes_on_and_leaves_nothing_running() {
+  zoo
+  with_code 0 batch zoo --out whole
+  repeatable whole >a
+  for wait in 0.05 0.1 0.15 0.2 0.3; do
+    narrowcast batch zoo --out res >/dev/null 2>&1 &
+    batch=$!
+    sleep "$wait"
+    kill -9 "$batch" 2>/dev/null || true
+    wait "$batch" 2>/dev/null || true
+  done
+  with_code 0 batch zoo --out res
+  repeatable res >b
+  same a b
+  [ -z "$(find res -name '*.tmp')" ]
+}
+
+test_hostile_names_are_only_text() {
+  mkdir -p 'zoo/a
+b' "zoo/<script>alert(1)</script>" zoo/-- "zoo/$(printf 'x%.0s' $(seq 200))"
+  for name in 'a
+b/m.onnx' '<script>alert(1)</script>/"quoted, and'\''.onnx' '--/-rf.onnx' "$(printf 'x%.0s' $(seq 200))/model.onnx" \
+    '=1+1.onnx' '| ![x](y).onnx' "$(printf 'bad\377byte').onnx" '.onnx.onnx'; do
+    cp "$tiny/output_twice.onnx" "zoo/$name"
+  done
+  ln -s ../zoo zoo/loop
+  ln -s .. zoo/--/up
+  with_code 0 batch zoo --out zoo/res
+  has out 'models       8: 8 converted'
+  lacks zoo/res/index.html '<script>'
+  lacks zoo/res/summary.md '<script>'
+  has err 'a?b/m.onnx'
+  is_json zoo/res/summary.json
+  /usr/bin/python3 - zoo/res/summary.csv <<'EOF'
+import csv, sys
+rows = list(csv.reader(open(sys.argv[1], newline='', errors='surrogateescape')))
+assert len(rows) == 9 and all(len(row) == len(rows[0]) for row in rows), rows
+names = {row[0] for row in rows}
+assert 'a\nb/m.onnx' in names and '<script>alert(1)</script>/"quoted, and\'.onnx' in names, names
+EOF
+  # The output folder lies in the zoo, and is not taken for a part of it.
+  with_code 0 batch zoo --out zoo/res
+  has err '8 models, 8 done before'
+}
+
+test_a_folder_that_cannot_be_read_is_in_the_summary() {
+  zoo
+  mkdir zoo/secret
+  chmod 000 zoo/secret
+  if [ "$(id -u)" -eq 0 ]; then
+    chmod 777 .
+    chmod -R a+rX zoo/tiny zoo/digits
+    program=$(command -v narrowcast)
+    setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$program" || return 0
+    code=0
+    setpriv --reuid 65534 --regid 65534 --clear-groups "$program" batch zoo --out res >out.txt 2>err ||
+      code=$?
+    [ "$code" -eq 7 ]
+  else
+    with_code 7 batch zoo --out res
+  fi
+  has res/summary.csv 'secret,failed' 'Permission denied'
+}
+
+test_a_list_gives_each_model_its_own() {
+  zoo
+  mkdir lists
+  cat >lists/zoo.jsonl <<EOF
+{"model": "../zoo/digits/digits.onnx", "samples": "../zoo/digits/samples"}
+{"model": "../zoo/digits/digits.onnx", "name": "io", "format": "fp16", "io": "narrow", "samples": "../zoo/digits/samples"}
+
+{"model": "../zoo/tiny/names.onnx", "name": "kept", "keep": ["*"]}
+EOF
+  with_code 0 batch lists/zoo.jsonl --out res
+  has out 'models       3: 2 converted, 1 unchanged'
+  has res/summary.csv 'io,converted,fp16,real,18,17' 'kept,unchanged'
+  sed 's/"keep"/"kep"/' lists/zoo.jsonl >lists/bad.jsonl
+  with_code 4 batch lists/bad.jsonl --out res
+  has err 'lists/bad.jsonl:4' '"keep"'
+  sed 's/, "name": "io"//' lists/zoo.jsonl >lists/bad.jsonl
+  with_code 4 batch lists/bad.jsonl --out res
+  has err 'two models are called' '"name"'
+  printf '{"model": "x.onnx"' >lists/bad.jsonl
+  with_code 4 batch lists/bad.jsonl --out res
+  has err 'lists/bad.jsonl:1'
+}
+
+test_merge_says_what_is_missing() {
+  zoo
+  mkdir empty
+  with_code 7 batch merge empty --out res
+  has err 'empty/summary.json'
+  with_code 2 batch merge --out res
+  with_code 0 batch zoo --out part
+  with_code 2 batch merge part --out part
+  rm part/models/tiny.names-*/result.json
+  with_code 5 batch merge part --out res
+  has err 'tiny/names.onnx'
+}
+
+run_tests
