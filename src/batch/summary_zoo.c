@@ -176,7 +176,7 @@ char *summary_cell(const struct summary_column *c, const struct result *r, struc
   return copy;
 }
 
-// ---- CSV (RFC 4180) ----
+// ---- CSV (RFC 4180, but for line ends that Unix tools take) ----
 
 static void csv_field(FILE *out, const char *text) {
   if (!text[strcspn(text, "\",\r\n")]) {
@@ -205,7 +205,7 @@ static void write_csv(struct result *const *results, size_t count, bool repeatab
       first = false;
       csv_field(out, i == 0 ? c->key : summary_cell(c, results[i - 1], &scratch));
     }
-    fputs("\r\n", out);
+    putc('\n', out);
     arena_free(&scratch);
   }
 }
