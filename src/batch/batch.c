@@ -279,7 +279,7 @@ static enum status start_what_fits(struct batch *b) {
 
 static enum status look_at_slots(struct batch *b) {
   // The conversion ends itself, and can say where it was; this is for one that does not.
-  double timeout = b->options->limits.timeout ? b->options->limits.timeout + GRACE : INFINITY;
+  double timeout = b->options->limits.timeout ? 1.0 * b->options->limits.timeout + GRACE : 1e18;
   for (int k = 0; k < b->options->jobs; k++) {
     struct slot *s = &b->slots[k];
     if (!s->pid)

@@ -48,6 +48,7 @@ struct result {
   const char *key;  // see survey.h; "-": unknown
   enum outcome outcome;
   enum status status;  // of the conversion; STATUS_ENGINE if it ended by a signal or a limit
+  bool killed;         // by somebody else; not in the file
   bool transient;      // says more about the machine than about the model: a resumed batch retries
   struct limits limits;  // that a failed conversion was run with
   const char *reason;    // why it is not converted, or NULL
