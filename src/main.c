@@ -17,7 +17,7 @@ const struct command commands[] = {
      "Without --data the inputs are made up, and the summary says so. The model is written only "
      "if\n"
      "every claim of the policy holds; exit code 1 says that one does not.",
-     "pdrntoSTfkwiaOjxmIJq", command_convert},
+     "pdrntoSTfkwDiaOjxmIJq", command_convert},
     {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
      "J", command_inspect},
     {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
@@ -28,9 +28,11 @@ const struct command commands[] = {
     {"plan", "MODEL", 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
      "are known, and every other tensor counts as not seen and stays fp32.",
-     "ptofkwiJq", command_plan},
+     "ptofkwDiJq", command_plan},
     {"rewrite", "MODEL", 1, 1, "applies a plan, also one edited by hand",
-     "Needs neither data nor ONNX Runtime. The result is not verified.", "PoJq", command_rewrite},
+     "Needs neither data nor ONNX Runtime. The result is not verified. Every edit that cannot be\n"
+     "applied is named with its reason; --check stops there and writes nothing.",
+     "PoCJq", command_rewrite},
     {"verify", "MODEL", 1, 1,
      "runs the narrow model emulated beside the fp32 one and judges the claims",
      "MODEL is the source; the plan says what the narrow one is. If the samples are as many as "
@@ -113,6 +115,10 @@ static void print_error_json(const struct diag *d, const struct recorder *note) 
   json_end_object(&w);
 }
 
+static void print_error(const struct diag *error) {
+  diag_print(error, stderr);
+}
+
 // What may crash runs in a process of its own.
 static bool is_supervised(const struct command *command, const struct settings *settings) {
   return strchr(command->options, OPTION_IN_PROCESS) && !settings->in_process;
@@ -137,6 +143,7 @@ static enum status run_command(int argc, char **argv, struct diag *d) {
   run_begin(&run, &settings, d);
   d->warn = print_warning;
   d->warn_context = &settings;
+  d->report = print_error;
   bool help = false;
   enum status status = options_parse(&settings, command, argc - 1, argv + 1, &help, &run.arena, d);
   if (status == STATUS_OK && help)

@@ -52,6 +52,38 @@ void diag_clear(struct diag *d) {
   d->file[0] = d->node[0] = d->tensor[0] = d->message[0] = d->hint[0] = '\0';
 }
 
+enum { REPORTED_MAX = 100 };
+
+static void report(const struct diag *error, const struct diag *sink) {
+  if (sink->report)
+    sink->report(error);
+}
+
+void diag_collect(struct diag_list *list, struct diag *d) {
+  list->count++;
+  if (list->count == 1)
+    list->first = *d;
+  if (list->count == 2)
+    report(&list->first, d);
+  if (list->count > 1 && list->count <= REPORTED_MAX)
+    report(d, d);
+  diag_clear(d);
+}
+
+enum status diag_list_end(const struct diag_list *list, struct diag *d, const char *what) {
+  if (list->count == 0)
+    return STATUS_OK;
+  if (list->count == 1) {
+    *d = list->first;
+    return d->status;
+  }
+  diag_at(d, list->first.file, NULL, NULL);
+  char *colon = strrchr(d->file, ':');  // of the whole file, not of a line
+  if (colon && strspn(colon + 1, "0123456789") == strlen(colon + 1))
+    *colon = '\0';
+  return diag_fail(d, list->first.status, "%d %s", list->count, what);
+}
+
 static void print_safe(FILE *out, const char *text) {
   for (const unsigned char *c = (const unsigned char *)text; *c; c++)
     putc(*c < 0x20 || *c == 0x7f ? '?' : *c, out);

@@ -37,7 +37,22 @@ struct diag {
   // Where warnings go while the run goes on; NULL drops them.
   void (*warn)(void *context, const char *text);
   void *warn_context;
+  // Where the errors of a diag_list go if they are several; NULL drops them.
+  void (*report)(const struct diag *error);
 };
+
+// Several errors that one run is to name, and not only the first, as of a file edited by hand.
+struct diag_list {
+  struct diag first;
+  int count;
+};
+
+// Takes the error that is set out of `d`, which can then hold the next one.
+void diag_collect(struct diag_list *list, struct diag *d);
+
+// STATUS_OK if nothing was collected. Else fails: with the error if it is one, else, when all have
+// gone to d->report (the first hundred of them), with "N WHAT".
+enum status diag_list_end(const struct diag_list *list, struct diag *d, const char *what);
 
 // Sets the error (a printf format), keeps file, node, tensor and hint that are already set, and
 // returns `status`. The first error wins: a second call while one is set changes nothing.

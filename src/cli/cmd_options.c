@@ -32,11 +32,13 @@ static const struct {
     {'y', "why-not", "FORMAT", "rank what keeps nodes out of this format"},
     {'F', "for", "tensorrt|onnxruntime", "the tool to write for"},
     {'o', "output", "FILE", "where the result goes"},
+    {'C', "check", NULL, "check the plan against the model and write nothing"},
     {'S', "save-plan", "FILE", "write the plan as well"},
     {'T', "save-trace", "FILE", "write the trace as well"},
     {'f', "format", "NAME", "fp16 or bf16 instead of the policy's ladder"},
     {'k', "keep", "GLOB", "leave matching nodes as they are (by node or tensor name); repeatable"},
     {'w', "narrow", "GLOB", "narrow matching nodes where their values allow it; repeatable"},
+    {'D', "overrides", "FILE", "a person's decisions: formats by node or tensor name, with notes"},
     {'i', "io", "keep|narrow", "types of graph inputs and outputs"},
     {'a', "save-anyway", NULL, "write the model even if a claim does not hold"},
     {'N', "jobs", "N", "conversions at once (default: as many as there are cores)"},
@@ -115,6 +117,8 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   case 'f': s->format = argument; break;
   case 'k': add_override(s, "keep", argument, a); break;
   case 'w': add_override(s, "narrow", argument, a); break;
+  case 'D': s->by_hand = argument; break;
+  case 'C': s->check = true; break;
   case 'V': s->verdict = argument; break;
   case 'y': s->why_not = argument; break;
   case 'F': s->tool = argument; break;

@@ -55,6 +55,10 @@ enum status run_load_model(struct run *r) {
 enum status run_load_policy(struct run *r) {
   const struct settings *s = r->settings;
   TRY(policy_load(&r->policy, s->policy ? s->policy : "fp16", &r->arena, r->diag));
+  if (s->by_hand) {
+    TRY(overrides_read(&r->by_hand, s->by_hand, &r->arena, r->diag));
+    r->policy.by_hand = &r->by_hand;
+  }
   if (s->format)
     TRY(policy_override_format(&r->policy, s->format, &r->arena, r->diag));
   if (s->io)
@@ -88,7 +92,8 @@ enum status run_check_outputs(struct run *r, const char *const *paths, int count
       continue;
     if (same_file(paths[i], r->settings->model))
       return refuse_output(r, paths[i], "the model that is read");
-    if (same_file(paths[i], r->settings->trace) || same_file(paths[i], r->settings->plan))
+    if (same_file(paths[i], r->settings->trace) || same_file(paths[i], r->settings->plan) ||
+        same_file(paths[i], r->settings->by_hand))
       return refuse_output(r, paths[i], "a file that this run reads");
     for (size_t k = 0; e && k < e->count; k++)
       if (same_file(paths[i],

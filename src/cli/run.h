@@ -22,6 +22,7 @@ struct settings {
   const char *save_plan, *save_trace;
   const char *ort;
   const char *format, *io;
+  const char *by_hand;  // overrides
   const char *verdict, *why_not, *tool;
   const char **overrides;  // "keep GLOB" or "narrow GLOB", in the order given, as pairs
   size_t n_overrides;      // strings in overrides: two per override
@@ -39,7 +40,7 @@ struct settings {
   bool in_process;
   int jobs;           // of a batch; 0: as many as there are cores
   int shard, shards;  // of a batch: part `shard` (from 1) of so many; 0: all
-  bool json, quiet, save_anyway;
+  bool check, json, quiet, save_anyway;
 };
 
 struct run {
@@ -51,6 +52,7 @@ struct run {
   struct model model;
   struct graph graph;
   struct policy policy;
+  struct overrides by_hand;
   struct engine *engine;
   struct samples *samples;
   // Indices of the samples that calibrate, and of those held out for verify; held_out_apart is

@@ -60,6 +60,16 @@ static void print_bytes(FILE *out, uint64_t bytes) {
     fprintf(out, "%.1f MiB", (double)bytes / (1024 * 1024));
 }
 
+static void print_overrides(const struct plan *p, FILE *out) {
+  if (!p->by_hand)
+    return;
+  int decided = 0;
+  for (int n = 0; n < p->n_nodes; n++)
+    decided += strncmp(p->nodes[n].rule_id, "override ", strlen("override ")) == 0;
+  fprintf(out, "overrides    %d of %s decide for %d node%s\n", p->by_hand->count, p->by_hand->file,
+          decided, decided == 1 ? "" : "s");
+}
+
 static void print_calibration(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   if (!p->has_trace) {
@@ -170,6 +180,7 @@ static void print_plan(const struct run *r, FILE *out) {
   for (const char **o = p->overrides; o && *o; o++)
     fprintf(out, ", %s", *o);
   fprintf(out, "\n");
+  print_overrides(p, out);
   print_calibration(r, out);
   print_formats(p, &c, out);
   print_operands(r, &c, out);

@@ -42,6 +42,7 @@ static const struct {
     [REASON_PATTERN] = {"pattern", "part of a pattern that stays in fp32 as a whole"},
     [REASON_STEP] = {"step", "updates of a value are smaller than a step of the format"},
     [REASON_UNSTABLE] = {"unstable", "the scale changes too much from window to window"},
+    [REASON_OVERRIDE] = {"override", "a person decided so: see the note of the override"},
     [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
 };
 
@@ -362,6 +363,23 @@ static bool touches_containers(const struct graph *g, const struct node *node) {
   return false;
 }
 
+const char *plan_refuses_format(const struct graph *g, int n, enum format_id f, struct arena *a) {
+  const struct node *node = &g->nodes[n];
+  if (f == FORMAT_FP32)
+    return NULL;
+  int var = plan_main_variable(g, n);
+  if (g->scopes[node->scope].polymorphic || node->function >= 0 || var < 0)
+    return "this node has no fp32 tensor whose format can change";
+  if (touches_containers(g, node))
+    return "it makes or takes a sequence, optional or map, whose format cannot change";
+  if (!plan_operator_takes(g, n, f))
+    return arena_printf(a, "%s does not take %s at this model's opset", node->proto->op_type,
+                        formats[f].name);
+  if (!attribute_writable(node))
+    return "an attribute that sets its type is a parameter of the function that it is in";
+  return NULL;
+}
+
 static bool does_shape_math(const struct planner *pl, const struct node *node) {
   for (int k = 0; k < node->n_outputs; k++)
     if (node->outputs[k] >= 0 && pl->shape_math[node->outputs[k]])
@@ -507,6 +525,70 @@ static void unite_patterns(struct planner *pl) {
   }
 }
 
+// ---- overrides ----
+
+// Takes the place of what rules and tests say of node n. Says what speaks against it, or NULL.
+static enum status override_node(struct planner *pl, int n, const struct override *o,
+                                 const struct rule *rule, const char **against, struct diag *d) {
+  struct node_plan *out = &pl->plan->nodes[n];
+  int rung = 0, culprit;
+  enum reason why = structural_reason(pl, n);
+  while (pl->policy->ladder[rung] != o->format)
+    rung++;
+  bool narrow = o->format != FORMAT_FP32;
+  if (narrow && (why == REASON_NONE || why == REASON_CLASS))
+    TRY(may_run(pl, n, rung, &why, &culprit, d));
+  *against = narrow && why != REASON_NONE ? reason_text(why) : NULL;
+  *out = (struct node_plan){
+      .class = rule->class,
+      .rule = rule,
+      .rule_id = rule->id,
+      .overridden = true,
+      .reason = narrow ? REASON_NONE : REASON_OVERRIDE,
+      .reason_value = -1,
+      .reason_format = pl->policy->ladder[0],
+      .format = FORMAT_FP32,
+  };
+  pl->allowed[n] = (uint8_t)(1u << rung | 1u << (pl->policy->n_ladder - 1));
+  return narrow ? find_wide_variables(pl, n, d) : STATUS_OK;
+}
+
+// The rules of the overrides, in their order, in front of those of the policy.
+static struct rule *join_rules(struct planner *pl, const struct overrides *o) {
+  size_t own = (size_t)pl->policy->n_rules, count = (size_t)o->count;
+  struct rule *rules = arena_array(pl->arena, count + own, sizeof *rules);
+  for (size_t i = 0; i < count; i++)
+    rules[i] = override_rule(&o->list[i], pl->arena);
+  if (own > 0)
+    memcpy(rules + count, pl->policy->rules, own * sizeof *rules);
+  pl->plan->rules = rules;
+  pl->plan->n_rules = (int)(own + count);
+  return rules;
+}
+
+// What rules and tests had against overrides is said once for each.
+static enum status apply_overrides(struct planner *pl, struct diag *d) {
+  const struct overrides *o = pl->policy->by_hand;
+  const struct override **by_node;
+  if (!o)
+    return STATUS_OK;
+  TRY(overrides_match(o, pl->graph, pl->policy, &by_node, pl->arena, d));
+  const struct rule *rules = join_rules(pl, o);
+  bool *warned = arena_array(pl->arena, (size_t)o->count, sizeof *warned);
+  for (int n = 0; n < pl->graph->n_nodes; n++) {
+    if (!by_node[n])
+      continue;
+    ptrdiff_t i = by_node[n] - o->list;
+    const char *against;
+    TRY(override_node(pl, n, by_node[n], &rules[i], &against, d));
+    if (against && !warned[i])
+      diag_warn(d, "override %s: node %s would be fp32 without it: %s", by_node[n]->glob,
+                graph_node_label(pl->graph, n), against);
+    warned[i] = warned[i] || against;
+  }
+  return STATUS_OK;
+}
+
 // ---- formats of values ----
 
 // The format that all readers of v want. Where they want several narrow ones, a constant takes the
@@ -588,6 +670,7 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
   p->policy_version = policy->version;
   memcpy(p->policy_sha256, policy->sha256, sizeof p->policy_sha256);
   p->overrides = policy->overrides;
+  p->by_hand = policy->by_hand;
   memcpy(p->ladder, policy->ladder, sizeof p->ladder);
   p->n_ladder = policy->n_ladder;
   p->has_operand_format = policy->operands.wanted;
@@ -649,6 +732,7 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
     TRY(find_allowed(&pl, n, d));
   }
   unite_patterns(&pl);
+  TRY(apply_overrides(&pl, d));
   struct costs costs;
   costs_init(&costs, g, t, &policy->target, a);
   assign_formats(p, g, pl.allowed, &costs, a);

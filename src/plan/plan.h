@@ -5,6 +5,7 @@
 #define PLAN_H
 
 #include "graph.h"
+#include "overrides.h"
 #include "policy.h"
 #include "trace.h"
 
@@ -34,6 +35,7 @@ enum reason {
   REASON_PATTERN,       // part of a pattern that stays in fp32 as a whole
   REASON_STEP,          // updates of the value are smaller than a step
   REASON_UNSTABLE,      // as an operand, its scale changes too much between windows
+  REASON_OVERRIDE,      // a person decided so
   REASON_COUNT
 };
 const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"
@@ -70,6 +72,7 @@ struct node_plan {
   const struct rule *rule;       // NULL: none matched
   const char *rule_id;           // "" if none
   enum pattern pattern;          // that the node is part of
+  bool overridden;               // by a person: the format is not the program's to choose
   enum format_id format;         // computed in it; FORMAT_FP32 also for nodes without any float
   enum reason reason;            // why not the most wanted format; REASON_NONE if it is
   int reason_value;              // the value that decided (overflow, constant ...), or -1
@@ -141,8 +144,9 @@ struct plan {
   const char *policy_name;
   int policy_version;
   char policy_sha256[65];
-  const char **overrides;    // NULL-terminated
-  enum format_id ladder[8];  // of nodes
+  const char **overrides;           // NULL-terminated
+  const struct overrides *by_hand;  // NULL: none
+  enum format_id ladder[8];         // of nodes
   int n_ladder;
   bool has_operand_format;
   enum format_id operand_format;  // of operands of matrix products, before the ladder
@@ -204,6 +208,9 @@ int plan_main_variable(const struct graph *g, int n);
 // True if node n may run in format f by its operator's schema and definition, and by Cast, all at
 // the opset of its scope.
 bool plan_operator_takes(const struct graph *g, int n, enum format_id f);
+
+// Why node n may not run in format f, whatever a plan says: a sentence, or NULL if it may.
+const char *plan_refuses_format(const struct graph *g, int n, enum format_id f, struct arena *a);
 
 // True if Cast at the opset of node n's scope knows the format.
 bool plan_cast_available(const struct graph *g, int n, enum format_id f);

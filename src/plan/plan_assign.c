@@ -73,7 +73,8 @@ static void find_wanted(struct assignment *s) {
 static void cut_from_fp32(const struct assignment *s, const struct costs *costs,
                           struct choice_of_formats *choices) {
   for (int n = 0; n < s->graph->n_nodes; n++)
-    choices[n] = (struct choice_of_formats){s->wanted[n], FORMAT_FP32};
+    choices[n] = (struct choice_of_formats){
+        s->wanted[n], s->plan->nodes[n].overridden ? s->wanted[n] : FORMAT_FP32};
   cut_formats(costs, s->plan, choices);
 }
 
@@ -93,7 +94,8 @@ static void cut_between_rungs(const struct assignment *s, int r, const struct co
   for (int n = 0; n < s->graph->n_nodes; n++) {
     enum format_id format = s->plan->nodes[n].format;
     choices[n] = (struct choice_of_formats){format, format};
-    if (format == s->plan->ladder[r] && s->plan->nodes[n].class == CLASS_FOLLOW)
+    if (format == s->plan->ladder[r] && s->plan->nodes[n].class == CLASS_FOLLOW &&
+        !s->plan->nodes[n].overridden)
       choices[n].wide = next_allowed(s, n, r);
     any = any || choices[n].wide != choices[n].narrow;
   }

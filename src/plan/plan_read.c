@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { CONTRADICTIONS_SHOWN = 20 };
+
 struct plan_reader {
   struct plan *plan;
   struct graph *graph;
@@ -16,12 +18,12 @@ struct plan_reader {
   struct diag *diag;
   const char *path, *text;
   struct json_path at;
-  struct map scopes;  // path -> scope
-  bool *seen;         // by node: listed
-  // Values whose format in the file is not what their nodes make of it.
-  int differing, first_differing;
-  struct map labels;  // label -> value
-  struct map rules;   // id -> rule
+  struct map scopes;        // path -> scope
+  bool *seen;               // by node: listed
+  struct diag_list errors;  // of nodes and values
+  int differing;            // values whose format in the file is not what their nodes make of it
+  struct map labels;        // label -> value
+  struct map rules;         // id -> rule
 };
 
 static enum status fail(struct plan_reader *r, const char *message) {
@@ -277,6 +279,29 @@ static enum status read_statistics(struct plan_reader *r, const cJSON *root) {
   return STATUS_OK;
 }
 
+static enum status read_override(struct plan_reader *r, const cJSON *item, struct override *o) {
+  TRY(text_member(r, item, "glob", &o->glob));
+  TRY(format_member(r, item, "format", &o->format));
+  return text_member(r, item, "note", &o->note);
+}
+
+// What a person decided is for people: what it led to stands at the nodes.
+static enum status read_overrides(struct plan_reader *r, const cJSON *root) {
+  const cJSON *section = cJSON_GetObjectItemCaseSensitive(root, "overrides_from"), *list, *item;
+  if (!section)
+    return STATUS_OK;
+  struct overrides *o = arena_alloc(r->arena, sizeof *o);
+  const char *sha256;
+  TRY(text_member(r, section, "file", &o->file));
+  TRY(text_member(r, section, "sha256", &sha256));
+  snprintf(o->sha256, sizeof o->sha256, "%s", sha256);
+  TRY(member(r, root, "overrides", &list));
+  o->list = arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *o->list);
+  cJSON_ArrayForEach(item, list) TRY(read_override(r, item, &o->list[o->count++]));
+  r->plan->by_hand = o;
+  return STATUS_OK;
+}
+
 static enum status read_claim(struct plan_reader *r, const cJSON *item, struct claim *c) {
   const char *metric;
   const cJSON *limit;
@@ -352,18 +377,11 @@ static enum status find_scope(struct plan_reader *r, const cJSON *item, int *sco
 }
 
 static enum status check_node_format(struct plan_reader *r, int n) {
-  const struct node_plan *node = &r->plan->nodes[n];
-  if (node->format == FORMAT_FP32)
+  const char *why = plan_refuses_format(r->graph, n, r->plan->nodes[n].format, r->arena);
+  if (!why)
     return STATUS_OK;
-  int var = plan_main_variable(r->graph, n);
-  const struct node *in = &r->graph->nodes[n];
-  if (r->graph->scopes[in->scope].polymorphic || in->function >= 0 || var < 0)
-    return fail(r, "this node has no fp32 tensor whose format can change");
-  if (!plan_operator_takes(r->graph, n, node->format))
-    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
-                     "%s does not take %s at this model's opset", in->proto->op_type,
-                     formats[node->format].name);
-  return STATUS_OK;
+  diag_at(r->diag, NULL, graph_node_label(r->graph, n), NULL);
+  return fail(r, why);
 }
 
 static enum status read_wide_variables(struct plan_reader *r, const cJSON *item, int n) {
@@ -468,9 +486,11 @@ static enum status read_nodes(struct plan_reader *r, const cJSON *root) {
   json_push_key(&r->at, "nodes");
   int k = 0;
   cJSON_ArrayForEach(item, nodes) {
+    int depth = r->at.depth;
     json_push_index(&r->at, k++);
-    TRY(read_node(r, item));
-    json_pop(&r->at);
+    if (read_node(r, item) != STATUS_OK)
+      diag_collect(&r->errors, r->diag);
+    r->at.depth = depth;
   }
   json_pop(&r->at);
   return STATUS_OK;
@@ -562,6 +582,21 @@ static enum status check_operands(struct plan_reader *r) {
   return STATUS_OK;
 }
 
+// A value is stored as its nodes say: an edit of it alone changes nothing.
+static void warn_of_contradiction(struct plan_reader *r, int v, enum format_id said) {
+  const struct value *value = &r->graph->values[v];
+  if (r->differing++ >= CONTRADICTIONS_SHOWN)
+    return;
+  bool made = value->origin == ORIGIN_NODE && !graph_is_constant(r->graph, v);
+  diag_warn(
+      r->diag, "%s: values[%d]: %s is %s here, but %s: it stays %s; edit nodes to change that",
+      r->path, r->at.indices[r->at.depth - 1], graph_value_label(r->graph, v), formats[said].name,
+      made ? arena_printf(r->arena, "node %s, which makes it, says otherwise",
+                          graph_node_label(r->graph, value->producer))
+           : "the nodes that read it say otherwise",
+      formats[r->plan->values[v].format].name);
+}
+
 static enum status read_value(struct plan_reader *r, const cJSON *item) {
   int scope, scale;
   const char *name;
@@ -576,8 +611,8 @@ static enum status read_value(struct plan_reader *r, const cJSON *item) {
   TRY(integer_member(r, item, "scale_log2", &scale));
   if (scale != 0)
     return fail(r, "scales cannot be written yet: scale_log2 must be 0");
-  if (format != r->plan->values[v].format && r->differing++ == 0)
-    r->first_differing = v;
+  if (format != r->plan->values[v].format)
+    warn_of_contradiction(r, v, format);
   TRY(read_operand(r, item, v));
   return read_fit(r, item, &r->plan->values[v].fit);
 }
@@ -595,9 +630,11 @@ static enum status read_values(struct plan_reader *r, const cJSON *root) {
   json_push_key(&r->at, "values");
   int k = 0;
   cJSON_ArrayForEach(item, values) {
+    int depth = r->at.depth;
     json_push_index(&r->at, k++);
-    TRY(read_value(r, item));
-    json_pop(&r->at);
+    if (read_value(r, item) != STATUS_OK)
+      diag_collect(&r->errors, r->diag);
+    r->at.depth = depth;
   }
   json_pop(&r->at);
   return STATUS_OK;
@@ -610,21 +647,18 @@ static enum status read_plan(struct plan_reader *r, const cJSON *root) {
   TRY(read_ladder(r, root));
   TRY(read_thresholds(r, root));
   TRY(read_rules(r, root));
+  TRY(read_overrides(r, root));
   TRY(read_statistics(r, root));
   TRY(read_claims(r, root));
   TRY(read_promotions(r, root));
   TRY(read_nodes(r, root));
   TRY(read_values(r, root));
-  TRY(check_operands(r));
+  if (r->errors.count == 0)
+    TRY(check_operands(r));
   plan_find_headroom(r->plan, r->graph);
-  if (r->differing)
-    diag_warn(
-        r->diag,
-        "%s: the formats of %d values follow from the nodes around them and not from what the "
-        "plan says of them (%s is %s): edit nodes to change them",
-        r->path, r->differing, graph_value_label(r->graph, r->first_differing),
-        formats[r->plan->values[r->first_differing].format].name);
-  return STATUS_OK;
+  if (r->differing > CONTRADICTIONS_SHOWN)
+    diag_warn(r->diag, "%s: so are %d more values", r->path, r->differing - CONTRADICTIONS_SHOWN);
+  return diag_list_end(&r->errors, r->diag, "entries cannot be applied, as named above");
 }
 
 enum status plan_read(struct plan *p, struct graph *g, const char *path, struct arena *a,

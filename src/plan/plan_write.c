@@ -93,6 +93,25 @@ static void write_provenance(struct json_writer *w, const struct plan *p) {
   json_end_object(w);
 }
 
+// Decisions of a person, as their file has them.
+static void write_overrides(struct json_writer *w, const struct overrides *o) {
+  if (!o)
+    return;
+  json_object(w, "overrides_from");
+  json_string(w, "file", o->file);
+  json_string(w, "sha256", o->sha256);
+  json_end_object(w);
+  json_array(w, "overrides");
+  for (int i = 0; i < o->count; i++) {
+    json_object(w, NULL);
+    json_string(w, "glob", o->list[i].glob);
+    json_string(w, "format", formats[o->list[i].format].name);
+    json_string(w, "note", o->list[i].note);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void write_claims(struct json_writer *w, const struct plan *p) {
   json_array(w, "claims");
   for (int i = 0; i < p->n_claims; i++) {
@@ -307,6 +326,7 @@ enum status plan_write(const struct plan *p, const struct graph *g, const char *
   json_integer(&w, "schema", 1);
   json_string(&w, "tool", "narrowcast " NARROWCAST_VERSION);
   write_provenance(&w, p);
+  write_overrides(&w, p->by_hand);
   write_claims(&w, p);
   json_object(&w, "headroom");
   json_number(&w, "factor", p->headroom);

@@ -69,6 +69,7 @@ struct operand_policy {
   double max_zero_fraction, max_subnormal_fraction;
 };
 
+struct overrides;  // overrides.h
 struct policy {
   const char *name;
   int version;
@@ -105,6 +106,7 @@ struct policy {
   int n_rules;
   struct claim *claims;
   int n_claims;
+  const struct overrides *by_hand;  // --overrides FILE; NULL: none
   // Texts of --keep, --narrow, --format, --io, for the plan, as given; NULL-terminated.
   const char **overrides;
 };

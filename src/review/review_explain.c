@@ -27,6 +27,7 @@ static const char *const remedies[REASON_COUNT] = {
     [REASON_BOUNDARY] = "neighbours that run narrow too, or a target with cheaper Casts",
     [REASON_NONFINITE] = "an fp32 model that is finite on the samples",
     [REASON_RESOLUTION] = "smaller integers or angles, or \"resolution\" in the policy",
+    [REASON_OVERRIDE] = "the override taken back",
     [REASON_CONTAINER] = "a model without the container",
     [REASON_CONVERTED] = "the model from before the first conversion",
     [REASON_PROMOTED] = "claims that allow its error",

@@ -179,4 +179,89 @@ test_emit_says_what_is_missing_and_spares_what_it_reads() {
   same p.json before.json
 }
 
+# overrides FILE LINE...: a file of overrides.
+overrides() {
+  target=$1
+  shift
+  {
+    echo '{"overrides": ['
+    separator=
+    for line in "$@"; do
+      printf '%s  {%s}' "$separator" "$line"
+      separator=',
+'
+    done
+    printf '\n]}\n'
+  } >"$target"
+}
+
+test_overrides_decide_and_are_recorded() {
+  planned
+  mv p.json a.json
+  overrides o.json '"glob": "/stem/*", "format": "fp32", "note": "the first layer is cheap"' \
+    '"glob": "/stem/conv", "format": "fp16", "note": "but for this"'
+  planned --overrides o.json
+  has out 'overrides    2 of o.json decide for 3 nodes'
+  has p.json '"overrides_from"' "$(sha256sum o.json | cut -d' ' -f1)" 'the first layer is cheap'
+  with_code 1 diff a.json p.json
+  has out 'node /stem/norm (BatchNormalization): fp16 by rule batch-normalisation -> fp32 (override)'
+  lacks out '/stem/conv'
+  quietly explain p.json /stem/norm
+  has out 'override /stem/* (pin): the first layer is cheap'
+  quietly convert "$model" --data "$data" --overrides o.json -o whole.onnx
+  quietly rewrite "$model" --plan p.json -o steps.onnx
+  same whole.onnx steps.onnx
+}
+
+test_override_against_a_rule_is_applied_with_a_warning() {
+  planned
+  overrides o.json '"glob": "/probabilities", "format": "fp16", "note": "only its order counts"'
+  with_code 0 plan "$model" --trace t.json --overrides o.json -o p.json
+  has err 'override /probabilities' 'subnormal'
+  matches p.json '"node": "/probabilities".*"format": "fp16"'
+}
+
+test_overrides_that_cannot_be_applied_are_all_named() {
+  overrides o.json '"glob": "/stem/cnv", "format": "fp32", "note": "n"' \
+    '"glob": "/stem/conv", "format": "bf16", "note": "n"' \
+    '"glob": "zzzzzzzzzzzz*", "format": "bf16", "note": "n"'
+  with_code 4 plan "$model" --policy bf16 --overrides o.json -o p.json
+  has err 'o.json: override /stem/cnv: matches no node' 'Did you mean /stem/conv?' \
+    'Conv does not take bf16' 'override zzzzzzzzzzzz*: matches no' 'o.json: 3 overrides'
+  missing p.json
+  with_code 4 convert "$model" --overrides o.json --data "$data" -o y.onnx
+  has err 'bf16 is not in the ladder of policy fp16'
+  missing y.onnx
+}
+
+test_overrides_file_is_checked_and_spared() {
+  overrides o.json '"glob": "/stem/conv", "fromat": "fp32", "note": "n"'
+  with_code 4 plan "$model" --overrides o.json -o p.json
+  has err 'o.json:2' 'Did you mean "format"?'
+  overrides o.json '"glob": "/stem/conv", "format": "fp32", "scale": 0.5, "note": "n"'
+  with_code 4 plan "$model" --overrides o.json -o p.json
+  has err 'o.json:2' 'scale'
+  overrides o.json '"glob": "/stem/conv", "format": "fp32", "note": "n"'
+  with_code 2 plan "$model" --overrides o.json -o o.json
+  has err 'a file that this run reads'
+}
+
+test_check_names_every_illegal_edit_and_writes_nothing() {
+  planned
+  quietly rewrite "$model" --plan p.json --check
+  has out 'nothing was written'
+  edited 's/\("op": "Conv".*\)"format": "fp16"/\1"format": "bf16"/
+    s/"op": "Gemm"/"op": "Gemn"/' p.json edited.json
+  with_code 4 rewrite "$model" --plan edited.json --check
+  [ "$(grep -c 'Conv does not take bf16' err)" -eq "$(grep -c '"op": "Conv"' p.json)" ]
+  has err 'node /stem/conv' 'operator Gemn' 'entries cannot be applied'
+  matches err 'edited.json:[0-9]+: '
+  edited 's/\("value": "logits".*\)"format": "fp16"/\1"format": "fp32"/' p.json value.json
+  with_code 0 rewrite "$model" --plan value.json --check
+  has err 'logits is fp32 here' 'node /logits, which makes it'
+  holds_only . edited.json err out p.json t.json value.json
+  with_code 2 rewrite "$model" --plan p.json --check -o y.onnx
+  has err '--check writes nothing'
+}
+
 run_tests

@@ -246,12 +246,45 @@ static void plan_read_takes_formats_of_values_from_nodes(void **state) {
   edit(f, "\"value\": \"r\"", "\"fp16\"", "\"fp32\"");
   struct plan p;
   assert_int_equal(plan_read(&p, &f->g, planning_path(f, "plan.json"), &f->arena, &d), STATUS_OK);
-  assert_non_null(strstr(warning, "the formats of 1 values"));
-  assert_non_null(strstr(warning, "(r is fp16)"));
+  assert_non_null(strstr(warning, "r is fp32 here, but node #1(Relu), which makes it"));
+  assert_non_null(strstr(warning, "it stays fp16"));
   edit(f, "\"op\": \"Conv\"", "\"fp16\"", "\"fp32\"");
   assert_int_equal(plan_read(&p, &f->g, planning_path(f, "plan.json"), &f->arena, &d), STATUS_OK);
   assert_int_equal(p.nodes[0].format, FORMAT_FP32);
   assert_int_equal(p.values[map_get(&f->g.names, 0, "h")].format, FORMAT_FP32);
+}
+
+static char reported[4096];
+
+static void keep_report(const struct diag *error) {
+  size_t used = strlen(reported);
+  snprintf(reported + used, sizeof reported - used, "%s: %s\n", error->file, error->message);
+}
+
+static void plan_read_names_every_illegal_edit(void **state) {
+  struct planning *f = small(state);
+  const char *path = planning_path(f, "plan.json");
+  int conv = edit(f, "\"op\": \"Conv\"", "\"fp16\"", "\"bf16\"");
+  size_t size;
+  char *text = planning_read_file(f, path, &size);
+  char *exp = strstr(strstr(text, "\"nodes\""), "\"Exp\"");
+  memcpy(exp, "\"Erf\"", strlen("\"Erf\""));
+  char *r = strstr(strstr(text, "\"value\": \"r\""), "\"r\"");
+  memcpy(r, "\"s\"", strlen("\"s\""));
+  FILE *out = fopen(path, "wb");
+  assert_non_null(out);
+  fwrite(text, 1, size, out);
+  fclose(out);
+  struct plan p;
+  struct diag d = {.report = keep_report};
+  reported[0] = '\0';
+  assert_int_equal(plan_read(&p, &f->g, path, &f->arena, &d), STATUS_POLICY);
+  assert_non_null(strstr(d.message, "3 entries cannot be applied"));
+  assert_null(strchr(d.file + strlen(d.file) - 2, ':'));
+  assert_non_null(strstr(reported, arena_printf(&f->arena, "plan.json:%d: nodes[0]", conv)));
+  assert_non_null(strstr(reported, "Conv does not take bf16"));
+  assert_non_null(strstr(reported, "no node 2 with operator Erf"));
+  assert_non_null(strstr(reported, "no fp32 value \"s\""));
 }
 
 static void plan_read_refuses_a_node_of_another_name(void **state) {
@@ -380,6 +413,7 @@ int main(void) {
       TEST(plan_read_refuses_a_format_that_is_none),
       TEST(plan_file_lists_how_the_result_can_fail),
       TEST(plan_read_takes_formats_of_values_from_nodes),
+      TEST(plan_read_names_every_illegal_edit),
       TEST(plan_read_refuses_a_node_of_another_name),
       TEST(plan_read_refuses_a_value_that_does_not_exist),
       TEST(plan_read_refuses_scales),
