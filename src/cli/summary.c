@@ -128,6 +128,22 @@ static void print_operands(const struct run *r, const struct counts *c, FILE *ou
             graph_value_label(&r->graph, c->headroom_value));
 }
 
+// Values, no constants, that are stored times a power of two.
+static void print_scales(const struct plan *p, const struct graph *g, FILE *out) {
+  int scaled = 0, least = 0, most = 0;
+  for (int v = 0; v < p->n_values; v++) {
+    int scale = p->values[v].scale_log2;
+    if (scale == 0 || graph_is_constant(g, v))
+      continue;
+    least = scaled == 0 || scale < least ? scale : least;
+    most = scaled == 0 || scale > most ? scale : most;
+    scaled++;
+  }
+  if (scaled)
+    fprintf(out, "scales       %d tensor%s stored times a power of two, 2^%d to 2^%d\n", scaled,
+            scaled == 1 ? "" : "s", least, most);
+}
+
 static void print_seconds(FILE *out, double seconds) {
   static const struct {
     double size;
@@ -148,7 +164,7 @@ static void print_model_of_costs(const struct plan *p, FILE *out) {
   fprintf(out, " -> ");
   print_seconds(out, c->time_after);
   if (c->time_casts > 0) {
-    fprintf(out, " (Casts ");
+    fprintf(out, c->scale_nodes ? " (Casts and scale nodes " : " (Casts ");
     print_seconds(out, c->time_casts);
     fprintf(out, ")");
   }
@@ -183,6 +199,7 @@ static void print_plan(const struct run *r, FILE *out) {
   print_overrides(p, out);
   print_calibration(r, out);
   print_formats(p, &c, out);
+  print_scales(p, &r->graph, out);
   print_operands(r, &c, out);
   if (r->promotion_failed)
     fprintf(out, "promoted     nothing: with all that breaks the claims promoted, nothing would be "
@@ -211,8 +228,11 @@ static void print_quantised(const struct rewrite_report *report, FILE *out) {
 }
 
 static void print_cost(const struct run *r, FILE *out) {
-  fprintf(out, "cost         %d Cast%s added; ", r->rewrite.casts,
-          r->rewrite.casts == 1 ? "" : "s");
+  fprintf(out, "cost         %d Cast%s ", r->rewrite.casts, r->rewrite.casts == 1 ? "" : "s");
+  if (r->rewrite.scale_nodes)
+    fprintf(out, "and %d scale node%s ", r->rewrite.scale_nodes,
+            r->rewrite.scale_nodes == 1 ? "" : "s");
+  fprintf(out, "added; ");
   if (r->rewrite.dequantised)
     print_quantised(&r->rewrite, out);
   fprintf(out, "constants ");
@@ -514,6 +534,7 @@ void summary_json(struct run *r, const char *output, FILE *out) {
   json_modelled(&r->plan, &w);
   json_object(&w, "cost");
   json_integer(&w, "casts", r->rewrite.casts);
+  json_integer(&w, "scale_nodes", r->rewrite.scale_nodes);
   json_integer(&w, "quantize_nodes", r->rewrite.quantised);
   json_integer(&w, "dequantize_nodes", r->rewrite.dequantised);
   json_integer(&w, "weights_in_8_bits", r->rewrite.weights);

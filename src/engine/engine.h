@@ -6,7 +6,8 @@
 //                              nobody reads
 //   Round(x) -> y              attributes format (name, see format.h), scale (power of two, log2),
 //                              saturate, ftz: y = value to format and back; float in, float out
-//   Compare(reference, narrow) -> n   attribute id: adds both to probe->compared[id] (not the top-1
+//   Compare(reference, narrow) -> n   attributes id, scale (power of two that narrow is stored
+//                              times, log2): adds both to probe->compared[id] (not the top-1
 //                              counts); float
 //   Update, Change, Steps, Accumulate, Dot   attribute id: each watches an update site and adds to
 //                              probe->updates[id]; see engine_updates.h

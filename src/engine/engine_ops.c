@@ -14,6 +14,7 @@
 #include "round.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,7 @@ struct kernel {
   struct operators *owner;
   size_t id;               // Observe, Compare
   struct round_mode mode;  // Round
+  int scale_log2;          // Compare
 };
 
 static OrtStatus *view_fill(const OrtApi *api, struct view *view,
@@ -228,14 +230,31 @@ struct compare_task {
   struct compare_piece *pieces;
   const float *reference, *narrow;
   size_t count, first;
+  int scale_log2;
 };
+
+// The same for what is stored times 2^scale_log2.
+static void compare_scaled(struct compare_piece *piece, const float *reference, const float *narrow,
+                           size_t n, int scale_log2) {
+  enum { BLOCK = 1024 };
+  float block[BLOCK], factor = ldexpf(1, -scale_log2);
+  for (size_t at = 0; at < n; at += BLOCK) {
+    size_t count = n - at < BLOCK ? n - at : BLOCK;
+    for (size_t i = 0; i < count; i++)
+      block[i] = narrow[at + i] * factor;
+    compare_pairs(piece, reference + at, block, count);
+  }
+}
 
 static void compare_piece_of(void *context, size_t k) {
   const struct compare_task *task = context;
-  size_t start = (task->first + k) * PIECE;
+  size_t start = (task->first + k) * PIECE, n = piece_size(task->count, task->first + k);
   task->pieces[k] = (struct compare_piece){0};
-  compare_pairs(&task->pieces[k], task->reference + start, task->narrow + start,
-                piece_size(task->count, task->first + k));
+  if (task->scale_log2)
+    compare_scaled(&task->pieces[k], task->reference + start, task->narrow + start, n,
+                   task->scale_log2);
+  else
+    compare_pairs(&task->pieces[k], task->reference + start, task->narrow + start, n);
 }
 
 static OrtStatus *compare_compute(void *state, OrtKernelContext *context) {
@@ -250,7 +269,11 @@ static OrtStatus *compare_compute(void *state, OrtKernelContext *context) {
     c->mismatched++;
     return kernel_output_count(api, context, 0);
   }
-  struct compare_task task = {o->compare_pieces, reference.data, narrow.data, reference.count, 0};
+  struct compare_task task = {.pieces = o->compare_pieces,
+                              .reference = reference.data,
+                              .narrow = narrow.data,
+                              .count = reference.count,
+                              .scale_log2 = kernel->scale_log2};
   struct compare_piece total = {0};
   size_t pieces = piece_count(task.count);
   for (; task.first < pieces; task.first += ROUND) {
@@ -304,8 +327,14 @@ static OrtStatus *observe_create(const OrtCustomOp *base, const OrtApi *api,
 static OrtStatus *compare_create(const OrtCustomOp *base, const OrtApi *api,
                                  const OrtKernelInfo *info, void **kernel) {
   (void)api;
-  const struct probe *probe = ((const struct custom_op *)(const void *)base)->owner->probe;
-  return create_with_id(base, info, probe ? probe->n_compared : 0, kernel);
+  const struct operators *owner = ((const struct custom_op *)(const void *)base)->owner;
+  int64_t scale = 0;
+  kernel_attribute_int(owner->api, info, "scale", &scale);
+  if (scale < -126 || scale > 126)
+    return owner->api->CreateStatus(ORT_INVALID_ARGUMENT, "attribute scale is not in -126 .. 126");
+  ORT_TRY(create_with_id(base, info, owner->probe ? owner->probe->n_compared : 0, kernel));
+  ((struct kernel *)*kernel)->scale_log2 = (int)scale;
+  return NULL;
 }
 
 static OrtStatus *round_create(const OrtCustomOp *base, const OrtApi *api,

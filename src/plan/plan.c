@@ -8,6 +8,7 @@
 #include "plan_fit.h"
 #include "plan_pattern.h"
 #include "plan_quantise.h"
+#include "plan_scale.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static const struct {
     [REASON_ENGINE] = {"engine", "ONNX Runtime fails on this pattern if it is narrow"},
     [REASON_PATTERN] = {"pattern", "part of a pattern that stays in fp32 as a whole"},
     [REASON_STEP] = {"step", "updates of a value are smaller than a step of the format"},
-    [REASON_UNSTABLE] = {"unstable", "the scale changes too much from window to window"},
+    [REASON_UNSTABLE] = {"unstable", "windows disagree on the scale that a value needs"},
     [REASON_OVERRIDE] = {"override", "a person decided so: see the note of the override"},
     [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
 };
@@ -52,62 +53,6 @@ const char *reason_name(enum reason r) {
 
 const char *reason_text(enum reason r) {
   return reasons[r].text;
-}
-
-// Whether the place of formal f may change its type at all: a variadic whose repetitions may differ
-// has no one type to change.
-static bool changeable(const struct formal *f) {
-  return f && !f->heterogeneous;
-}
-
-static enum format_id wanted_format(const struct graph *g, const struct plan *p, int n, int v,
-                                    const struct formal *f) {
-  if (!graph_is_fp32(g, v))
-    return FORMAT_COUNT;
-  const struct node_plan *node = &p->nodes[n];
-  if (node->format == FORMAT_FP32 || !changeable(f) || (node->wide_vars >> f->var & 1) ||
-      !schema_allows(g->nodes[n].schema, f->var, formats[node->format].onnx_type))
-    return FORMAT_FP32;
-  return node->format;
-}
-
-// Operators that look at the shape of their input alone take it in whatever format it is stored.
-static bool reads_shape_only(const struct node *node) {
-  return node_is(node->proto, "Shape") || node_is(node->proto, "Size");
-}
-
-// The format that node n takes input k in, wherever it comes from.
-static enum format_id taken_format(const struct graph *g, const struct plan *p, int n, int k) {
-  const struct node *node = &g->nodes[n];
-  if (reads_shape_only(node))
-    return FORMAT_COUNT;
-  return wanted_format(g, p, n, node->inputs[k],
-                       node->schema ? schema_input(node->schema, k) : NULL);
-}
-
-enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k) {
-  return plan_is_narrow_operand(g, p, n, k) ? FORMAT_COUNT : taken_format(g, p, n, k);
-}
-
-bool plan_is_narrow_operand(const struct graph *g, const struct plan *p, int n, int k) {
-  return p->nodes[n].narrow_operands && product_operand(&g->nodes[n], k);
-}
-
-bool plan_is_only_operand(struct graph *g, const struct plan *p, int v) {
-  const struct value *value = &g->values[v];
-  if (!p->values[v].operand || !graph_constant(g, v))
-    return false;
-  for (int u = 0; u < value->n_uses; u++)
-    if (value->uses[u].node < 0 ||
-        !plan_is_narrow_operand(g, p, value->uses[u].node, value->uses[u].index))
-      return false;
-  return true;
-}
-
-enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k) {
-  const struct node *node = &g->nodes[n];
-  return wanted_format(g, p, n, node->outputs[k],
-                       node->schema ? schema_output(node->schema, k) : NULL);
 }
 
 bool plan_is_identity(const struct plan *p) {
@@ -131,6 +76,9 @@ struct planner {
   bool converted;    // pass_metadata marked the model
   bool *shape_math;  // by value: computed from shapes and constants alone
   uint8_t *allowed;  // by node: bit r for rung r
+  uint16_t *scaled;  // by value: bit f if it needs a scale in format f
+  uint8_t *denied;   // by node: bit r if its values may not be scaled in rung r
+  bool any_scaled;
 };
 
 // ---- classes ----
@@ -186,7 +134,7 @@ static void classify(struct planner *pl, int n) {
 // ---- float arithmetic that computes shapes ----
 
 static bool shape_math_node(const struct planner *pl, const struct node *node) {
-  if (reads_shape_only(node))
+  if (plan_reads_shape_only(node))
     return true;
   bool from_shape = false;
   for (int k = 0; k < node->n_inputs; k++) {
@@ -223,6 +171,21 @@ static void find_shape_math(struct planner *pl) {
 
 // ---- what a node may run in ----
 
+// Whether v, which node n reads or makes and which fails as it is, would pass at a scale that n
+// carries.
+static enum status passes_scaled(struct planner *pl, int n, int r, int v, bool *ok,
+                                 struct diag *d) {
+  int scale = 0;
+  if (pl->policy->scales.use && !(pl->denied[n] >> r & 1) && scale_carried(pl->graph, n))
+    TRY(fits_scale(&pl->fits, v, r, &scale, d));
+  *ok = scale != 0;
+  if (*ok) {
+    pl->scaled[v] |= (uint16_t)(1u << pl->policy->ladder[r]);
+    pl->any_scaled = true;
+  }
+  return STATUS_OK;
+}
+
 // Tests the values of one side of a node (inputs or outputs) that belong to variable `var`.
 static enum status test_side(struct planner *pl, int n, int r, int var, bool outputs,
                              enum reason *why, int *culprit, struct diag *d) {
@@ -235,30 +198,16 @@ static enum status test_side(struct planner *pl, int n, int r, int var, bool out
     if (!graph_is_fp32(pl->graph, v) || !f || f->var != var)
       continue;
     const struct fit *fit;
+    bool scaled = false;
     TRY(fits_test(&pl->fits, v, r, &fit, d));
-    if (fit->reason != REASON_NONE) {
+    if (fit->reason != REASON_NONE && var == plan_main_variable(pl->graph, n))
+      TRY(passes_scaled(pl, n, r, v, &scaled, d));
+    if (fit->reason != REASON_NONE && !scaled) {
       *why = fit->reason;
       *culprit = v;
     }
   }
   return STATUS_OK;
-}
-
-int plan_main_variable(const struct graph *g, int n) {
-  const struct node *node = &g->nodes[n];
-  if (!node->schema)
-    return -1;
-  for (int k = 0; k < node->n_outputs; k++)
-    if (graph_is_fp32(g, node->outputs[k])) {
-      const struct formal *f = schema_output(node->schema, k);
-      return changeable(f) ? f->var : -1;
-    }
-  for (int k = 0; k < node->n_inputs; k++)
-    if (graph_is_fp32(g, node->inputs[k])) {
-      const struct formal *f = schema_input(node->schema, k);
-      return changeable(f) ? f->var : -1;
-    }
-  return -1;
 }
 
 // An output's type that follows from an attribute must be one that rewrite can write there.
@@ -468,6 +417,9 @@ static enum status find_allowed(struct planner *pl, int n, struct diag *d) {
   struct node_plan *out = &pl->plan->nodes[n];
   int last = pl->policy->n_ladder - 1;
   pl->allowed[n] = (uint8_t)(1u << last);
+  out->reason_value = -1;
+  out->reason_format = pl->policy->ladder[0];
+  out->wide_vars = 0;
   out->reason = structural_reason(pl, n);
   if (out->reason == REASON_NONE && pl->graph->nodes[n].function >= 0)
     out->reason = REASON_CLASS;  // a call is a boundary: the nodes inside its body are planned
@@ -591,68 +543,46 @@ static enum status apply_overrides(struct planner *pl, struct diag *d) {
 
 // ---- formats of values ----
 
-// The format that all readers of v want. Where they want several narrow ones, a constant takes the
-// first of them (it is stored once per format), anything else stays fp32.
-static enum format_id wanted_by_readers(const struct graph *g, const struct plan *p, int v,
-                                        bool constant) {
-  const struct value *value = &g->values[v];
-  enum format_id agreed = FORMAT_COUNT;
-  for (int u = 0; u < value->n_uses; u++) {
-    const struct use *use = &value->uses[u];
-    enum format_id wanted = FORMAT_FP32;
-    if (use->node >= 0 && constant)
-      wanted = plan_input_format(g, p, use->node, use->index);
-    else if (use->node >= 0)
-      wanted = taken_format(g, p, use->node, use->index);
-    if (wanted == FORMAT_COUNT)
-      continue;
-    if (wanted == FORMAT_FP32 || (!constant && agreed != FORMAT_COUNT && wanted != agreed))
-      return FORMAT_FP32;
-    agreed = wanted < agreed ? wanted : agreed;
+static void plan_value_formats(struct planner *pl) {
+  for (int v = 0; v < pl->graph->n_values; v++) {
+    struct value_plan *out = &pl->plan->values[v];
+    out->considered = graph_is_fp32(pl->graph, v);
+    out->format = out->considered ? plan_stored_format(pl->graph, pl->plan, v) : FORMAT_FP32;
   }
-  return agreed == FORMAT_COUNT ? FORMAT_FP32 : agreed;
 }
 
-enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v) {
-  const struct value *value = &g->values[v];
-  if (graph_constant(g, v))
-    return wanted_by_readers(g, p, v, true);
-  if (value->origin == ORIGIN_NODE)
-    return plan_output_format(g, p, value->producer, value->output);
-  if (value->origin == ORIGIN_INPUT && p->narrow_inputs && !value->initializer &&
-      !value->sparse_default)
-    return wanted_by_readers(g, p, v, false);
-  return FORMAT_FP32;
+static int rung_of(const struct plan *p, enum format_id f) {
+  for (int r = 0; r < p->n_ladder; r++)
+    if (p->ladder[r] == f)
+      return r;
+  return 0;
 }
 
+// Records what the windows asked for in the format that the value has, or else would like.
+static void record_windows(struct planner *pl, int v) {
+  struct value_plan *out = &pl->plan->values[v];
+  if (graph_constant(pl->graph, v) || !pl->fits.trace ||
+      (out->scale_log2 == 0 && out->fit.reason != REASON_UNSTABLE))
+    return;
+  const struct stats *s = &pl->fits.trace->stats[v];
+  int *scales = arena_array(pl->arena, s->n_windows, sizeof *scales);
+  enum format_id f = out->format == FORMAT_FP32 ? pl->policy->ladder[0] : out->format;
+  out->scale_moves = scale_over_windows(s, f, &pl->policy->scales, scales).moves;
+  out->window_scales = scales;
+  out->n_windows = s->n_windows;
+}
+
+// The fit that the plan shows is that of the most wanted format, or of the stored one at its scale.
 static enum status plan_value(struct planner *pl, int v, struct diag *d) {
   struct plan *p = pl->plan;
   struct value_plan *out = &p->values[v];
-  *out = (struct value_plan){
-      .format = FORMAT_FP32, .considered = graph_is_fp32(pl->graph, v), .operand = out->operand};
   if (!out->considered)
     return STATUS_OK;
-  const struct fit *fit;
-  TRY(fits_test(&pl->fits, v, 0, &fit, d));
-  out->fit = *fit;
-  out->format = plan_stored_format(pl->graph, p, v);
+  out->scale_log2 = plan_stored_scale(pl->graph, p, v);
+  int r = out->scale_log2 ? rung_of(p, out->format) : 0;
+  TRY(fits_test_scaled(&pl->fits, v, r, out->scale_log2, &out->fit, d));
+  record_windows(pl, v);
   return STATUS_OK;
-}
-
-void plan_find_headroom(struct plan *p, struct graph *g) {
-  p->headroom = INFINITY;
-  p->headroom_value = -1;
-  for (int v = 0; v < p->n_values; v++) {
-    const struct value_plan *value = &p->values[v];
-    if (!value->considered || value->format == FORMAT_FP32 || graph_constant(g, v))
-      continue;
-    double headroom =
-        value->fit.absmax > 0 ? formats[value->format].max / value->fit.absmax : INFINITY;
-    if (headroom < p->headroom) {
-      p->headroom = headroom;
-      p->headroom_value = v;
-    }
-  }
 }
 
 // ---- provenance ----
@@ -704,6 +634,29 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
   memcpy(p->samples_sha256, t->samples_sha256, sizeof p->samples_sha256);
 }
 
+// Formats, then scales; a node that no scale serves loses the format that it got, and it begins
+// again. Each round takes something away, and after some the rest does without scales.
+static enum status assign(struct planner *pl, const struct costs *costs, struct diag *d) {
+  enum { MOST_ROUNDS = 8 };
+  for (int round = 0;; round++) {
+    assign_formats(pl->plan, pl->graph, pl->allowed, costs, pl->arena);
+    plan_value_formats(pl);
+    if (!pl->any_scaled)
+      return STATUS_OK;
+    bool changed;
+    TRY(scale_assign(pl->plan, &pl->fits, pl->denied, &changed, d));
+    if (!changed)
+      return STATUS_OK;
+    for (int n = 0; n < pl->graph->n_nodes; n++) {
+      if (round >= MOST_ROUNDS)
+        pl->denied[n] = UINT8_MAX;
+      if (!pl->plan->nodes[n].overridden)
+        TRY(find_allowed(pl, n, d));
+    }
+    unite_patterns(pl);
+  }
+}
+
 enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
                       const struct policy *policy, const struct promotions *promotions,
                       struct arena *a, struct diag *d) {
@@ -721,6 +674,8 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
       .arena = a,
       .shape_math = arena_array(a, (size_t)g->n_values, sizeof *pl.shape_math),
       .allowed = arena_array(a, (size_t)g->n_nodes, sizeof *pl.allowed),
+      .scaled = arena_array(a, (size_t)g->n_values, sizeof *pl.scaled),
+      .denied = arena_array(a, (size_t)g->n_nodes, sizeof *pl.denied),
   };
   record_provenance(p, g, t, policy, a);
   pl.converted = is_converted(g->model->proto);
@@ -735,9 +690,12 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   TRY(apply_overrides(&pl, d));
   struct costs costs;
   costs_init(&costs, g, t, &policy->target, a);
-  assign_formats(p, g, pl.allowed, &costs, a);
-  if (policy->operands.wanted)
+  costs.scaled = pl.scaled;
+  TRY(assign(&pl, &costs, d));
+  if (policy->operands.wanted) {
     TRY(quantise_operands(p, &costs, &pl.fits, d));
+    plan_value_formats(&pl);
+  }
   for (int v = 0; v < g->n_values; v++)
     TRY(plan_value(&pl, v, d));
   costs_sum(&costs, p, pl.allowed, a);

@@ -34,7 +34,7 @@ enum reason {
   REASON_POLYMORPHIC,   // inside a function that is called with different types
   REASON_PATTERN,       // part of a pattern that stays in fp32 as a whole
   REASON_STEP,          // updates of the value are smaller than a step
-  REASON_UNSTABLE,      // as an operand, its scale changes too much between windows
+  REASON_UNSTABLE,      // needs a scale, and windows disagree on it
   REASON_OVERRIDE,      // a person decided so
   REASON_COUNT
 };
@@ -60,8 +60,13 @@ struct operand_plan {
 };
 
 struct value_plan {
-  enum format_id format;               // the value is stored in it in the emitted model
-  int scale_log2;                      // stored = value * 2^scale_log2; 0
+  enum format_id format;  // the value is stored in it in the emitted model
+  int scale_log2;         // stored = value * 2^scale_log2; not 0 only if the format is narrow
+  // If a scale was needed: what each window of the trace asked for (plan_windows.h), and how often
+  // that changed. Not read back from a plan file.
+  const int *window_scales;
+  size_t n_windows;
+  int scale_moves;
   bool considered;                     // fp32 in the source: has a fit below
   struct fit fit;                      // against the most wanted format of the ladder
   const struct operand_plan *operand;  // NULL: no matrix product reads it in the operand format
@@ -87,6 +92,10 @@ struct node_plan {
   bool product, narrow_operands;
   enum reason operands_reason;
   int operands_value;
+  // The node reads input k times 2^input_scales[k] (NULL: all as they are) and then gives out its
+  // results in the narrow format times 2^output_scale; see plan_scale.h.
+  const int *input_scales;
+  int output_scale;
 };
 
 // Tensors that verify showed to break a claim, and that may not take the most wanted rungs any
@@ -118,13 +127,14 @@ struct plan_costs {
   const char *target;  // its name; NULL: not modelled (a plan that was read from a file)
   int target_version;
   double time_before, time_after;                // s: in fp32, and as planned, Casts included
-  double time_casts;                             // s, of time_after
+  double time_casts;                             // s, of time_after, scale nodes included
   double traffic_before, traffic_after;          // bytes read and written by all nodes and Casts
   double constants_before, constants_after;      // bytes; kept in two formats counts twice
   double activations_before, activations_after;  // bytes of all other values, not all live at once
   double fixed_share;  // of time_before: nodes that may not run narrow, so cannot become faster
   int casts;
-  int left_wide;  // nodes that may run narrow and stay fp32 because Casts would cost more
+  int scale_nodes;  // multiplications by a power of two that Casts do not do
+  int left_wide;    // nodes that may run narrow and stay fp32 because Casts would cost more
 };
 
 // The numbers of the policy that decided, so that a plan can be explained without it.
@@ -197,9 +207,31 @@ bool plan_is_narrow_operand(const struct graph *g, const struct plan *p, int n, 
 
 // Whether all that reads constant v are matrix products that read it in the operand format.
 bool plan_is_only_operand(struct graph *g, const struct plan *p, int v);
+// The scale, as a power of two, at which node n reads its input k.
+int plan_input_scale(const struct plan *p, int n, int k);
+
+// The scale at which value v is stored under the scales of p's nodes: that of its producer's
+// outputs, or, of a constant, the one that all its readers agree on, else 0.
+int plan_stored_scale(struct graph *g, const struct plan *p, int v);
 
 // The format that value v, an fp32 tensor, is stored in under the formats of p's nodes.
 enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v);
+
+// A value in one format and at one scale.
+struct copy {
+  enum format_id format;
+  int scale_log2;
+};
+bool copy_equal(struct copy x, struct copy y);
+
+// The copy of v that the use reads; format FORMAT_COUNT if it takes any.
+struct copy plan_wanted_copy(const struct graph *g, const struct plan *p, int v,
+                             const struct use *use);
+
+// All different copies of v that are read, in the order of their first use; the list is in the
+// arena. p's values must have their formats. Which of them is the stored one, p->values[v] says.
+size_t plan_copies(const struct graph *g, const struct plan *p, int v, struct copy **copies,
+                   struct arena *a);
 
 // The type variable whose narrowing makes node n narrow: that of its first fp32 output, else of its
 // first fp32 input; -1 if there is neither, or if its type cannot change.
@@ -211,6 +243,9 @@ bool plan_operator_takes(const struct graph *g, int n, enum format_id f);
 
 // Why node n may not run in format f, whatever a plan says: a sentence, or NULL if it may.
 const char *plan_refuses_format(const struct graph *g, int n, enum format_id f, struct arena *a);
+
+// True for Shape and Size, which take their input in whatever format it is stored.
+bool plan_reads_shape_only(const struct node *node);
 
 // True if Cast at the opset of node n's scope knows the format.
 bool plan_cast_available(const struct graph *g, int n, enum format_id f);

@@ -284,36 +284,26 @@ struct node_cost costs_node(const struct costs *c, const struct plan *p, int n) 
   };
 }
 
+// A multiplication of v by a power of two, read and written in fp32.
+static double scale_time(const struct costs *c, int v) {
+  double bytes = c->elements[v] * 2 * (formats[FORMAT_FP32].stored_bits / 8.0);
+  return bytes + c->target->overhead * c->target->bandwidth;
+}
+
 double costs_cast(const struct costs *c, int v, enum format_id from, enum format_id to) {
   if (from == to || graph_is_constant(c->graph, v))
     return 0;
   double bytes = c->elements[v] * ((formats[from].stored_bits + formats[to].stored_bits) / 8.0);
-  return c->productions[v] * (bytes + c->target->overhead * c->target->bandwidth);
+  double overhead = c->target->overhead * c->target->bandwidth;
+  bool scaled = c->scaled && (c->scaled[v] >> from & 1) != (c->scaled[v] >> to & 1);
+  return c->productions[v] * (bytes + overhead + (scaled ? scale_time(c, v) : 0));
 }
 
 // ---- the whole plan ----
 
-// Formats that value v must be had in besides the one that it is stored in, as pass_casts sees it:
-// a Cast each, or a copy if it is a constant.
-static uint32_t further_formats(const struct costs *c, const struct plan *p, int v) {
-  const struct value *value = &c->graph->values[v];
-  enum format_id stored = p->values[v].format;
-  uint32_t wanted = 0;
-  for (int u = 0; u < value->n_uses; u++) {
-    const struct use *use = &value->uses[u];
-    enum format_id f = FORMAT_FP32;
-    if (use->node >= 0)
-      f = plan_input_format(c->graph, p, use->node, use->index);
-    else if (p->narrow_outputs && value->scope == 0)
-      f = stored;
-    if (f != FORMAT_COUNT && f != stored)
-      wanted |= 1u << f;
-  }
-  return wanted;
-}
-
 // What a constant or an activation takes, before and after.
-static void add_memory(const struct costs *c, struct plan *p, int v) {
+static void add_memory(const struct costs *c, struct plan *p, int v, const struct copy *copies,
+                       size_t n) {
   struct plan_costs *total = &p->costs;
   bool constant = graph_constant(c->graph, v) != NULL;
   double count = c->elements[v] * (constant ? 1 : c->productions[v]);
@@ -321,10 +311,11 @@ static void add_memory(const struct costs *c, struct plan *p, int v) {
   if (plan_is_only_operand(c->graph, p, v))
     after = 0;
   else if (p->values[v].considered) {
-    after = count * element_bytes(c->graph, v, p->values[v].format);
-    uint32_t further = further_formats(c, p, v);
-    for (int f = 0; f < FORMAT_COUNT; f++)
-      after += further >> f & 1 ? count * element_bytes(c->graph, v, (enum format_id)f) : 0;
+    struct copy stored = {p->values[v].format, p->values[v].scale_log2};
+    after = count * element_bytes(c->graph, v, stored.format);
+    for (size_t i = 0; i < n; i++)
+      if (!copy_equal(copies[i], stored))
+        after += count * element_bytes(c->graph, v, copies[i].format);
   }
   if (p->values[v].operand)
     after += count * element_bytes(c->graph, v, p->operand_format);
@@ -332,22 +323,40 @@ static void add_memory(const struct costs *c, struct plan *p, int v) {
   *(constant ? &total->constants_after : &total->activations_after) += after;
 }
 
-static void add_casts(const struct costs *c, struct plan *p, int v) {
+static void add_copies(const struct costs *c, struct plan *p, int v, const struct copy *copies,
+                       size_t n) {
   struct plan_costs *total = &p->costs;
-  if (!p->values[v].considered || graph_is_constant(c->graph, v))
+  const struct value_plan *stored = &p->values[v];
+  if (!stored->considered || graph_is_constant(c->graph, v))
     return;
-  uint32_t further = further_formats(c, p, v);
-  if (p->values[v].operand)
-    further |= 1u << p->operand_format;  // a QuantizeLinear costs what a Cast does
-  for (int f = 0; f < FORMAT_COUNT; f++) {
-    if (!(further >> f & 1))
-      continue;
-    double time = costs_cast(c, v, p->values[v].format, (enum format_id)f);
-    double overhead = c->productions[v] * c->target->overhead * c->target->bandwidth;
-    total->casts += f != (int)p->operand_format || !p->has_operand_format;
-    total->time_casts += time;
-    total->traffic_after += time - overhead;
+  double overhead = c->target->overhead * c->target->bandwidth;
+  for (size_t i = 0; i < n; i++) {
+    double bytes =
+        c->elements[v] *
+        ((formats[stored->format].stored_bits + formats[copies[i].format].stored_bits) / 8.0);
+    if (copies[i].format != stored->format) {
+      total->casts++;
+      total->time_casts += c->productions[v] * (bytes + overhead);
+      total->traffic_after += c->productions[v] * bytes;
+    }
+    if (copies[i].scale_log2 != stored->scale_log2) {
+      total->scale_nodes++;
+      total->time_casts += c->productions[v] * scale_time(c, v);
+      total->traffic_after += c->productions[v] * (scale_time(c, v) - overhead);
+    }
   }
+  if (stored->operand) {  // a QuantizeLinear costs what a Cast does
+    double time = costs_cast(c, v, stored->format, p->operand_format);
+    total->time_casts += time;
+    total->traffic_after += time - c->productions[v] * overhead;
+  }
+}
+
+static void add_value(const struct costs *c, struct plan *p, int v, struct arena *a) {
+  struct copy *copies;
+  size_t n = plan_copies(c->graph, p, v, &copies, a);
+  add_copies(c, p, v, copies, n);
+  add_memory(c, p, v, copies, n);
 }
 
 // What each node would take in each format of the ladder, its own or not.
@@ -383,10 +392,10 @@ void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, st
     unable += allowed[n] == wide_only ? before.time : 0;
     total->left_wide += format == FORMAT_FP32 && node->reason == REASON_BOUNDARY;
   }
-  for (int v = 0; v < p->n_values; v++) {
-    add_casts(c, p, v);
-    add_memory(c, p, v);
-  }
+  struct arena scratch = {0};
+  for (int v = 0; v < p->n_values; v++)
+    add_value(c, p, v, &scratch);
+  arena_free(&scratch);
   total->fixed_share = total->time_before > 0 ? unable / total->time_before : 0;
   total->time_after += total->time_casts;
   total->time_before /= c->target->bandwidth;

@@ -14,9 +14,10 @@ struct costs {
   struct graph *graph;
   const struct trace *trace;  // NULL: none, then every tensor that is no constant has one element
   const struct target *target;
-  double *elements;     // by value: of each time that it is produced; 0 if that is not known
-  double *productions;  // by value: times per run of the model
-  double *executions;   // by node: times per run of the model
+  double *elements;        // by value: of each time that it is produced; 0 if that is not known
+  double *productions;     // by value: times per run of the model
+  double *executions;      // by node: times per run of the model
+  const uint16_t *scaled;  // by value: bit f if in format f it is stored at a scale; NULL: none is
 };
 
 void costs_init(struct costs *c, struct graph *g, const struct trace *t,
@@ -32,7 +33,8 @@ struct node_cost {
 // input another shape, or holds bodies or calls a function (whose nodes count).
 struct node_cost costs_node(const struct costs *c, const struct plan *p, int n);
 
-// What a Cast of value v costs, in bytes of time; nothing if from is to, or if v is a constant.
+// What a Cast of value v costs, in bytes of time, and the scale node beside it if v is stored at a
+// scale in one of the formats; nothing if from is to, or if v is a constant.
 double costs_cast(const struct costs *c, int v, enum format_id from, enum format_id to);
 
 // Sets p->costs from the formats of p's nodes and values, and p->seconds. `allowed` as in

@@ -38,13 +38,13 @@ static bool representable_without_harm(const struct fit *fit, double max_zero, d
   return true;
 }
 
-static struct fit range_test(const struct fits *f, int v, enum format_id format) {
+static struct fit range_test(const struct fits *f, int v, enum format_id format, int scale_log2) {
   const struct policy *policy = f->policy;
   struct fit fit = {.reason = REASON_NOT_SEEN};
   if (!f->trace || f->trace->stats[v].runs == 0)
     return fit;
   const struct stats *s = &f->trace->stats[v];
-  struct stats_fit measured = stats_fit(s, format, 0, policy->margin, policy->ftz);
+  struct stats_fit measured = stats_fit(s, format, scale_log2, policy->margin, policy->ftz);
   double lost = steps_lost(&f->steps, v, format);
   fit = (struct fit){
       .reason = REASON_NONE,
@@ -94,11 +94,12 @@ static void count_block(struct constant_count *c, const struct round_mode *mode,
 }
 
 static enum status count_constant(const struct fits *f, int v, enum format_id format,
-                                  Onnx__TensorProto *proto, struct constant_count *c,
-                                  struct diag *d) {
+                                  int scale_log2, Onnx__TensorProto *proto,
+                                  struct constant_count *c, struct diag *d) {
   enum { BLOCK = 4096 };
   float block[BLOCK], scratch[BLOCK];
-  struct round_mode mode = {.format = &formats[format], .ftz = f->policy->ftz};
+  struct round_mode mode = {
+      .format = &formats[format], .ftz = f->policy->ftz, .scale_log2 = scale_log2};
   struct tensor t;
   struct arena temporary = {0};
   enum status status = tensor_read(f->graph->model, proto, &temporary, &t, d);
@@ -118,15 +119,17 @@ static enum status count_constant(const struct fits *f, int v, enum format_id fo
 }
 
 static enum status constants_test(const struct fits *f, int v, enum format_id format,
-                                  Onnx__TensorProto *proto, struct fit *fit, struct diag *d) {
+                                  int scale_log2, Onnx__TensorProto *proto, struct fit *fit,
+                                  struct diag *d) {
   const struct policy *policy = f->policy;
   struct constant_count c = {0};
-  TRY(count_constant(f, v, format, proto, &c, d));
+  TRY(count_constant(f, v, format, scale_log2, proto, &c, d));
   double total = c.finite_nonzero ? (double)c.finite_nonzero : 1;
   *fit = (struct fit){
       .reason = REASON_NONE,
       .absmax = (double)c.absmax,
-      .headroom = c.absmax > 0 ? formats[format].max / (double)c.absmax : INFINITY,
+      .headroom =
+          c.absmax > 0 ? formats[format].max / ldexp((double)c.absmax, scale_log2) : INFINITY,
       .zero_fraction = (double)c.rounded.zero / total,
       .subnormal_fraction = (double)c.rounded.subnormal / total,
       .sqnr_db = c.noise > 0 ? 10 * log10(c.signal / c.noise) : INFINITY,
@@ -140,13 +143,65 @@ static enum status constants_test(const struct fits *f, int v, enum format_id fo
   return STATUS_OK;
 }
 
+static bool is_of_range(enum reason r) {
+  return r == REASON_OVERFLOW || r == REASON_ZERO || r == REASON_SUBNORMAL || r == REASON_CONSTANT;
+}
+
+// What the windows of v, which is no constant, ask for in rung r.
+static struct scale_track track_windows(const struct fits *f, int v, int r) {
+  if (!f->trace || f->trace->stats[v].runs == 0)
+    return (struct scale_track){0};
+  return scale_over_windows(&f->trace->stats[v], f->policy->ladder[r], &f->policy->scales, NULL);
+}
+
+enum status fits_test_scaled(struct fits *f, int v, int r, int scale_log2, struct fit *fit,
+                             struct diag *d) {
+  enum format_id format = f->policy->ladder[r];
+  Onnx__TensorProto *constant = graph_constant(f->graph, v);
+  if (scale_log2 == 0) {
+    const struct fit *known;
+    TRY(fits_test(f, v, r, &known, d));
+    *fit = *known;
+    return STATUS_OK;
+  }
+  if (constant)
+    TRY(constants_test(f, v, format, scale_log2, constant, fit, d));
+  else
+    *fit = range_test(f, v, format, scale_log2);
+  if (f->promotions && f->promotions->rung && r < f->promotions->rung[v])
+    fit->reason = REASON_PROMOTED;
+  return STATUS_OK;
+}
+
+enum status fits_scale(struct fits *f, int v, int r, int *scale_log2, struct diag *d) {
+  const struct fit *plain;
+  TRY(fits_test(f, v, r, &plain, d));
+  *scale_log2 = 0;
+  if (!f->policy->scales.use || !is_of_range(plain->reason))
+    return STATUS_OK;
+  int scale = 0;
+  if (graph_constant(f->graph, v)) {
+    if (plain->absmax > 0)
+      scale = scale_of_range(plain->absmax, 1, f->policy->ladder[r]);
+  } else {
+    scale = track_windows(f, v, r).scale_log2;
+  }
+  struct fit fit;
+  TRY(fits_test_scaled(f, v, r, scale, &fit, d));
+  *scale_log2 = fit.reason == REASON_NONE ? scale : 0;
+  return STATUS_OK;
+}
+
 static enum status test_value(struct fits *f, int v, int r, struct fit *fit, struct diag *d) {
   enum format_id format = f->policy->ladder[r];
   Onnx__TensorProto *constant = graph_constant(f->graph, v);
   if (constant)
-    TRY(constants_test(f, v, format, constant, fit, d));
+    TRY(constants_test(f, v, format, 0, constant, fit, d));
   else
-    *fit = range_test(f, v, format);
+    *fit = range_test(f, v, format, 0);
+  if (!constant && f->policy->scales.use && is_of_range(fit->reason) &&
+      track_windows(f, v, r).unstable)
+    fit->reason = REASON_UNSTABLE;
   if (f->promotions && f->promotions->rung && r < f->promotions->rung[v])
     fit->reason = REASON_PROMOTED;
   if (format == FORMAT_FP32)

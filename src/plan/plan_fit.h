@@ -26,4 +26,12 @@ void fits_init(struct fits *f, struct graph *g, const struct trace *t, const str
 // rung, fp32, always passes. Errors: STATUS_MODEL if a constant cannot be read.
 enum status fits_test(struct fits *f, int v, int r, const struct fit **result, struct diag *d);
 
+// The same for v stored times 2^scale_log2; not remembered.
+enum status fits_test_scaled(struct fits *f, int v, int r, int scale_log2, struct fit *result,
+                             struct diag *d);
+
+// The scale that v needs in rung r: 0 if it passes as it is, or if it passes at no scale, the
+// policy uses none, or its windows disagree.
+enum status fits_scale(struct fits *f, int v, int r, int *scale_log2, struct diag *d);
+
 #endif

@@ -64,6 +64,19 @@ void quantise_scale_range(const struct plan *p, int *least, int *most) {
   }
 }
 
+// Whether 2^power is a normal number of format f.
+static bool is_normal_in(enum format_id f, int power) {
+  return power >= formats[f].min_exponent && power <= formats[f].max_exponent;
+}
+
+bool quantise_scale_exact(const struct graph *g, const struct plan *p, int n, int k,
+                          int scale_log2) {
+  int v = g->nodes[n].inputs[k];
+  const struct value_plan *stored = &p->values[v];
+  return is_normal_in(p->nodes[n].format, plan_input_scale(p, n, k) - scale_log2) &&
+         (graph_is_constant(g, v) || is_normal_in(stored->format, stored->scale_log2 - scale_log2));
+}
+
 // ---- scales ----
 
 // The smallest scale over the windows fits them all.
@@ -246,6 +259,9 @@ static enum status test_product(struct quantising *q, int n, enum reason *why, i
     }
     TRY(test_operand(q, v, d));
     *why = q->reasons[v];
+    if (*why == REASON_NONE &&
+        !quantise_scale_exact(q->graph, q->plan, n, k, q->scaled[v]->scale_log2))
+      *why = REASON_OVERFLOW;
     *culprit = v;
   }
   return STATUS_OK;

@@ -27,6 +27,11 @@ enum status quantise_operands(struct plan *p, const struct costs *c, const struc
 // QuantizeLinear may have it in.
 void quantise_scale_range(const struct plan *p, int *least, int *most);
 
+// Whether y_scale is a normal number at both ends of the pair for operand k of product n, which is
+// coded times 2^scale_log2: the value may itself be stored, and read by the product, at a scale.
+bool quantise_scale_exact(const struct graph *g, const struct plan *p, int n, int k,
+                          int scale_log2);
+
 // True if QuantizeLinear and DequantizeLinear take the format at the opset of that scope.
 bool quantise_available(const struct graph *g, int scope, enum format_id f);
 

@@ -5,6 +5,7 @@
 #include "json.h"
 #include "plan.h"
 #include "plan_quantise.h"
+#include "plan_scale.h"
 
 #include <math.h>
 #include <string.h>
@@ -429,6 +430,38 @@ static enum status read_operands(struct plan_reader *r, const cJSON *item, int n
   return STATUS_OK;
 }
 
+static bool is_scale(const cJSON *item) {
+  return cJSON_IsNumber(item) && item->valuedouble >= SCALE_LOG2_MIN &&
+         item->valuedouble <= SCALE_LOG2_MAX && item->valuedouble == floor(item->valuedouble);
+}
+
+static enum status read_scales(struct plan_reader *r, const cJSON *item, int n) {
+  struct node_plan *node = &r->plan->nodes[n];
+  const cJSON *output = cJSON_GetObjectItemCaseSensitive(item, "output_scale_log2");
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "input_scales_log2"), *scale;
+  int n_inputs = r->graph->nodes[n].n_inputs, k = 0;
+  if (output && !is_scale(output))
+    return fail(r, "\"output_scale_log2\" is not a whole number from -126 to 126");
+  if (list && cJSON_GetArraySize(list) != n_inputs)
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "\"input_scales_log2\" must have %d entries, one for each input", n_inputs);
+  int *scales = arena_array(r->arena, (size_t)n_inputs, sizeof *scales);
+  cJSON_ArrayForEach(scale, list) {
+    if (!is_scale(scale))
+      return fail(r, "\"input_scales_log2\" is not a list of whole numbers from -126 to 126");
+    scales[k++] = (int)scale->valuedouble;
+  }
+  node->input_scales = list ? scales : NULL;
+  node->output_scale = output ? (int)output->valuedouble : 0;
+  if ((list || output) && node->format == FORMAT_FP32)
+    return fail(r, "a node in fp32 has no scales: take them out, or give it a narrow format");
+  if (node->format != FORMAT_FP32 && !scale_consistent(r->graph, r->plan, n))
+    return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                     "%s does not carry these scales from its inputs to its outputs",
+                     r->graph->nodes[n].proto->op_type);
+  return STATUS_OK;
+}
+
 static enum status read_node(struct plan_reader *r, const cJSON *item) {
   int scope, index;
   const char *op, *label;
@@ -469,7 +502,8 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
     TRY(label_member(r, item, "because_of", &node->reason_value));
   TRY(read_wide_variables(r, item, n));
   TRY(read_operands(r, item, n));
-  return check_node_format(r, n);
+  TRY(check_node_format(r, n));
+  return read_scales(r, item, n);
 }
 
 static enum status read_nodes(struct plan_reader *r, const cJSON *root) {
@@ -575,6 +609,10 @@ static enum status check_operands(struct plan_reader *r) {
                          "%s has operands in %s: the value \"%s\" needs an \"operand\"",
                          graph_node_label(r->graph, n), formats[p->operand_format].name,
                          graph_value_label(r->graph, v));
+      if (!quantise_scale_exact(r->graph, p, n, k, p->values[v].operand->scale_log2))
+        return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                         "the scale of operand \"%s\" and that of \"%s\" together leave the format",
+                         graph_value_label(r->graph, v), graph_node_label(r->graph, n));
     }
   for (int v = 0; v < p->n_values; v++)
     if (!read[v])
@@ -582,23 +620,29 @@ static enum status check_operands(struct plan_reader *r) {
   return STATUS_OK;
 }
 
+static const char *copy_text(struct plan_reader *r, struct copy copy) {
+  const char *name = formats[copy.format].name;
+  return copy.scale_log2 ? arena_printf(r->arena, "%s times 2^%d", name, copy.scale_log2) : name;
+}
+
 // A value is stored as its nodes say: an edit of it alone changes nothing.
-static void warn_of_contradiction(struct plan_reader *r, int v, enum format_id said) {
+static void warn_of_contradiction(struct plan_reader *r, int v, struct copy said) {
   const struct value *value = &r->graph->values[v];
   if (r->differing++ >= CONTRADICTIONS_SHOWN)
     return;
   bool made = value->origin == ORIGIN_NODE && !graph_is_constant(r->graph, v);
+  const struct value_plan *stays = &r->plan->values[v];
   diag_warn(
       r->diag, "%s: values[%d]: %s is %s here, but %s: it stays %s; edit nodes to change that",
-      r->path, r->at.indices[r->at.depth - 1], graph_value_label(r->graph, v), formats[said].name,
+      r->path, r->at.indices[r->at.depth - 1], graph_value_label(r->graph, v), copy_text(r, said),
       made ? arena_printf(r->arena, "node %s, which makes it, says otherwise",
                           graph_node_label(r->graph, value->producer))
            : "the nodes that read it say otherwise",
-      formats[r->plan->values[v].format].name);
+      copy_text(r, (struct copy){stays->format, stays->scale_log2}));
 }
 
 static enum status read_value(struct plan_reader *r, const cJSON *item) {
-  int scope, scale;
+  int scope;
   const char *name;
   TRY(find_scope(r, item, &scope));
   TRY(text_member(r, item, "value", &name));
@@ -608,13 +652,28 @@ static enum status read_value(struct plan_reader *r, const cJSON *item) {
                      "the model has no fp32 value \"%s\" there", name);
   enum format_id format;
   TRY(format_member(r, item, "format", &format));
-  TRY(integer_member(r, item, "scale_log2", &scale));
-  if (scale != 0)
-    return fail(r, "scales cannot be written yet: scale_log2 must be 0");
-  if (format != r->plan->values[v].format)
-    warn_of_contradiction(r, v, format);
+  const cJSON *scale;
+  TRY(member(r, item, "scale_log2", &scale));
+  if (!is_scale(scale))
+    return fail(r, "\"scale_log2\" is not a whole number from -126 to 126");
+  const struct value_plan *value = &r->plan->values[v];
+  if (format != value->format || (int)scale->valuedouble != value->scale_log2)
+    warn_of_contradiction(r, v, (struct copy){format, (int)scale->valuedouble});
   TRY(read_operand(r, item, v));
   return read_fit(r, item, &r->plan->values[v].fit);
+}
+
+// What the model gives out narrow cannot be scaled: whoever reads it there knows of no scale.
+static enum status check_given_out(struct plan_reader *r, int v) {
+  const struct value *value = &r->graph->values[v];
+  if (!r->plan->narrow_outputs || r->plan->values[v].scale_log2 == 0 || value->scope != 0)
+    return STATUS_OK;
+  for (int u = 0; u < value->n_uses; u++)
+    if (value->uses[u].node < 0)
+      return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
+                       "\"%s\" is given out narrow, so its node cannot store it at a scale",
+                       value->name);
+  return STATUS_OK;
 }
 
 static enum status read_values(struct plan_reader *r, const cJSON *root) {
@@ -622,8 +681,11 @@ static enum status read_values(struct plan_reader *r, const cJSON *root) {
   for (int v = 0; v < p->n_values; v++) {
     bool fp32 = graph_is_fp32(r->graph, v);
     p->values[v] = (struct value_plan){.format = FORMAT_FP32, .considered = fp32};
-    if (fp32)
+    if (fp32) {
       p->values[v].format = plan_stored_format(r->graph, p, v);
+      p->values[v].scale_log2 = plan_stored_scale(r->graph, p, v);
+      TRY(check_given_out(r, v));
+    }
   }
   const cJSON *values, *item;
   TRY(member(r, root, "values", &values));

@@ -168,6 +168,7 @@ static void write_costs(struct json_writer *w, const struct plan *p) {
   write_pair(w, "constant_bytes", c->constants_before, c->constants_after);
   write_pair(w, "activation_bytes", c->activations_before, c->activations_after);
   json_integer(w, "casts", c->casts);
+  json_integer(w, "scale_nodes", c->scale_nodes);
   json_number(w, "cast_seconds", c->time_casts);
   json_number(w, "share_that_cannot_speed_up", c->fixed_share);
   json_integer(w, "nodes_wide_only_for_casts", c->left_wide);
@@ -241,6 +242,14 @@ static void write_node(struct json_writer *w, const struct plan *p, const struct
         json_integer(w, NULL, k);
     json_end_array(w);
   }
+  if (node->input_scales) {
+    json_array(w, "input_scales_log2");
+    for (int k = 0; k < in->n_inputs; k++)
+      json_integer(w, NULL, node->input_scales[k]);
+    json_end_array(w);
+  }
+  if (node->output_scale)
+    json_integer(w, "output_scale_log2", node->output_scale);
   write_ends(w, g, "inputs", in->inputs, in->n_inputs);
   write_ends(w, g, "outputs", in->outputs, in->n_outputs);
   if (p->seconds && p->costs.target) {
@@ -284,6 +293,17 @@ static void write_operand(struct json_writer *w, const struct plan *p,
   json_end_object(w);
 }
 
+// For people; not read back.
+static void write_windows(struct json_writer *w, const struct value_plan *value) {
+  json_object(w, "scale_by_window");
+  json_integer(w, "moves", value->scale_moves);
+  json_array(w, "log2");
+  for (size_t i = 0; i < value->n_windows; i++)
+    json_integer(w, NULL, value->window_scales[i]);
+  json_end_array(w);
+  json_end_object(w);
+}
+
 static void write_values(struct json_writer *w, const struct plan *p, const struct graph *g) {
   json_array(w, "values");
   for (int v = 0; v < g->n_values; v++) {
@@ -308,6 +328,8 @@ static void write_values(struct json_writer *w, const struct plan *p, const stru
       if (value->fit.accumulates)
         json_number(w, "lost_updates_fraction", value->fit.lost_fraction);
     }
+    if (value->window_scales)
+      write_windows(w, value);
     if (p->errors && !isnan(p->errors[v]))
       write_rounded(w, "measured_relative_l2", p->errors[v]);
     if (value->operand)

@@ -18,7 +18,8 @@ struct rewrite {
   const struct plan *plan;
   struct arena *arena;
   struct rewrite_report *report;
-  struct map names;  // every name of a value or node, in every scope, and those made here
+  struct map factors;  // powers of two that scale nodes multiply by: initializers made so far
+  struct map names;    // every name of a value or node, in every scope, and those made here
   struct added_node *added;
   size_t n_added, capacity_added;
   int *first_added, *last_added;  // per value: chain of the nodes placed behind it
@@ -31,9 +32,15 @@ typedef enum status pass_run(struct rewrite *w, struct diag *d);
 pass_run pass_quantise_weights, pass_constants, pass_type_attributes, pass_casts, pass_quantise,
     pass_interface, pass_metadata;
 
-// A name for value v's copy in format f that no scope has yet: "<name>__fp16", then
-// "<name>__fp16_2".
-const char *rewrite_name(struct rewrite *w, int v, enum format_id f);
+// A name for value v's copy that no scope has yet: "<name>__fp16", then "<name>__fp16_2"; at a
+// scale "<name>__fp16_times_2^-4".
+const char *rewrite_name(struct rewrite *w, int v, struct copy copy);
+
+// `wanted`, or with a number behind it so that it is new in every scope.
+const char *rewrite_new_name(struct rewrite *w, const char *wanted);
+
+// Whether the scope has initializers, which all its nodes can read.
+bool rewrite_takes_initializers(const struct rewrite *w, int scope);
 
 // The same with any text behind the name: "<name>__scale".
 const char *rewrite_name_with(struct rewrite *w, int v, const char *suffix);
@@ -59,11 +66,11 @@ void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text);
 // The operand format where constant v is stored in it alone, else the plan's format of v.
 enum format_id rewrite_stored_format(const struct rewrite *w, int v);
 
-// A copy of the fp32 tensor in format f, rounded to nearest, ties to even, out-of-range elements as
-// the plan's constants rule says (keep wide cannot occur here: the plan leaves such a constant
-// wide).
+// A copy of the fp32 tensor in a format, times a power of two, rounded to nearest, ties to even,
+// out-of-range elements as the plan's constants rule says (keep wide cannot occur here: the plan
+// leaves such a constant wide).
 enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *from,
-                                  const char *name, enum format_id f, Onnx__TensorProto **to,
+                                  const char *name, struct copy as, Onnx__TensorProto **to,
                                   struct diag *d);
 
 // Whether v is stored once per format, as a constant.

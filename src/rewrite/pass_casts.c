@@ -1,10 +1,14 @@
-// Casts: where a reader wants a value in another format than the one it is stored in, one Cast per
-// value and format, in the value's scope behind its producer; readers in inner scopes capture the
-// Cast's output. A value that its graph gives out keeps its name for what is given out: if it is
-// stored narrow, the stored one gets a new name and a Cast gives the old type back.
+// Casts and scale nodes: where a reader wants a value in another format or at another scale than it
+// is stored, one Cast per value and format, and a Mul by a power of two, in the value's scope
+// behind its producer; readers in inner scopes capture the Cast's output. A value that its graph
+// gives out keeps its name for what is given out: if it is stored narrow, the stored one gets a new
+// name and a Cast gives the old type back.
 #include "pass.h"
 #include "proto.h"
+#include "round.h"
+#include "tensor.h"
 
+#include <math.h>
 #include <string.h>
 
 static void add_cast(struct rewrite *w, int v, const char *from, const char *to,
@@ -18,6 +22,42 @@ static void add_cast(struct rewrite *w, int v, const char *from, const char *to,
   w->report->casts++;
 }
 
+// The name of 2^k in format f, to be read beside value v. In a graph one initializer serves all.
+static const char *factor_name(struct rewrite *w, int v, enum format_id f, int k) {
+  int scope = w->graph->values[v].scope;
+  bool shared = rewrite_takes_initializers(w, scope);
+  const char *key = arena_printf(w->arena, "%d in %s", k, formats[f].name);
+  int known = shared ? map_get(&w->factors, scope, key) : -1;
+  if (known >= 0)
+    return w->graph->scopes[scope].graph->initializer[known]->name;
+  float factor = ldexpf(1, k);
+  uint8_t *code = arena_array(w->arena, sizeof factor, 1);
+  struct round_mode mode = {.format = &formats[f]};
+  round_encode_array(&mode, &factor, code, 1);
+  const char *name =
+      rewrite_new_name(w, arena_printf(w->arena, "narrowcast/2^%d_%s", k, formats[f].name));
+  Onnx__TensorProto *tensor = tensor_new(w->arena, name, formats[f].onnx_type, 0, NULL, code,
+                                         (size_t)formats[f].stored_bits / 8);
+  if (shared)
+    map_put(&w->factors, scope, key, (int)w->graph->scopes[scope].graph->n_initializer);
+  rewrite_add_constant(w, v, tensor);
+  return name;
+}
+
+static void add_scale_node(struct rewrite *w, int v, const char *from, const char *to,
+                           enum format_id format, int k) {
+  const char *factor = factor_name(w, v, format, k);
+  Onnx__NodeProto *mul = rewrite_new_node(w, "Mul", from, to);
+  char **inputs = arena_array(w->arena, 2, sizeof *inputs);
+  inputs[0] = mul->input[0];
+  inputs[1] = arena_strdup(w->arena, factor);
+  mul->input = inputs;
+  mul->n_input = 2;
+  rewrite_note(w, mul, arena_printf(w->arena, "added: %s times 2^%d", w->graph->values[v].name, k));
+  rewrite_add_node(w, v, mul);
+  w->report->scale_nodes++;
+}
+
 static bool given_out_as_it_was(const struct rewrite *w, int v) {
   const struct value *value = &w->graph->values[v];
   if (w->plan->narrow_outputs && value->scope == 0)
@@ -28,37 +68,88 @@ static bool given_out_as_it_was(const struct rewrite *w, int v) {
   return false;
 }
 
-// Name under which each format of v can be read; NULL where it is not made yet.
+// The copies of a value that can be read so far, and how they are called.
 struct copies {
-  const char *by_format[FORMAT_COUNT];
+  struct rewrite *rewrite;
+  int value;
+  struct copy stored;
+  struct named_copy {
+    struct copy copy;
+    const char *name;
+  } * list;
+  size_t count, capacity;
 };
 
+static const char *find_copy(const struct copies *c, struct copy wanted) {
+  for (size_t i = 0; i < c->count; i++)
+    if (copy_equal(c->list[i].copy, wanted))
+      return c->list[i].name;
+  return NULL;
+}
+
+static void add_copy(struct copies *c, struct copy copy, const char *name) {
+  c->list = arena_grow(c->rewrite->arena, c->list, &c->capacity, c->count + 1, sizeof *c->list);
+  c->list[c->count++] = (struct named_copy){copy, name};
+}
+
+// True if a multiplication by 2^k can be written in the format itself: an exact factor, and an
+// operator that takes it.
+static bool scales_in(const struct copies *c, enum format_id f, int k) {
+  const struct rewrite *w = c->rewrite;
+  int opset = graph_opset(w->graph, w->graph->values[c->value].scope, "");
+  const struct schema *mul = schema_find(w->graph->schemas, "", "Mul", opset);
+  double factor = ldexp(1, k);
+  return mul && schema_allows(mul, mul->outputs[0].var, formats[f].onnx_type) &&
+         factor >= formats[f].tiny && factor <= formats[f].max;
+}
+
+// Makes a copy, by way of others if need be, under that name (NULL: a new one). A factor is
+// multiplied in fp32, where it is exact, or in the format that both have.
+static const char *make_copy(struct copies *c, struct copy wanted, const char *name) {
+  struct rewrite *w = c->rewrite;
+  const char *found = find_copy(c, wanted);
+  if (found)
+    return found;
+  int missing = wanted.scale_log2 - c->stored.scale_log2;
+  const char *from = find_copy(c, c->stored);
+  bool scale =
+      missing != 0 && (wanted.format == FORMAT_FP32 ||
+                       (wanted.format == c->stored.format && scales_in(c, wanted.format, missing)));
+  if (scale && wanted.format != c->stored.format)
+    from = make_copy(c, (struct copy){wanted.format, c->stored.scale_log2}, NULL);
+  else if (!scale && missing != 0)
+    from = make_copy(c, (struct copy){FORMAT_FP32, wanted.scale_log2}, NULL);
+  if (!name)
+    name = rewrite_name(w, c->value, wanted);
+  if (scale)
+    add_scale_node(w, c->value, from, name, wanted.format, missing);
+  else
+    add_cast(w, c->value, from, name, wanted.format);
+  add_copy(c, wanted, name);
+  return name;
+}
+
 static void cast_value(struct rewrite *w, int v) {
+  static const struct copy exact = {FORMAT_FP32, 0};
   const struct value *value = &w->graph->values[v];
-  enum format_id stored = w->plan->values[v].format;
-  struct copies copies = {.by_format = {[FORMAT_COUNT - 1] = NULL}};
-  copies.by_format[stored] = value->name;
-  if (stored != FORMAT_FP32 && value->origin == ORIGIN_NODE && given_out_as_it_was(w, v)) {
-    const char *name = rewrite_name(w, v, stored);
+  const struct value_plan *plan = &w->plan->values[v];
+  struct copies copies = {.rewrite = w, .value = v, .stored = {plan->format, plan->scale_log2}};
+  if (plan->format != FORMAT_FP32 && value->origin == ORIGIN_NODE && given_out_as_it_was(w, v)) {
+    const char *name = rewrite_name(w, v, copies.stored);
     w->graph->nodes[value->producer].proto->output[value->output] = arena_strdup(w->arena, name);
-    copies.by_format[stored] = name;
-    copies.by_format[FORMAT_FP32] = value->name;
-    add_cast(w, v, name, value->name, FORMAT_FP32);
+    add_copy(&copies, copies.stored, name);
+    make_copy(&copies, exact, value->name);
+  } else {
+    add_copy(&copies, copies.stored, value->name);
   }
   for (int u = 0; u < value->n_uses; u++) {
     const struct use *use = &value->uses[u];
-    if (use->node < 0)
+    struct copy wanted = plan_wanted_copy(w->graph, w->plan, v, use);
+    if (use->node < 0 || wanted.format == FORMAT_COUNT)
       continue;
-    enum format_id wanted = plan_input_format(w->graph, w->plan, use->node, use->index);
-    if (wanted == FORMAT_COUNT)
-      continue;
-    if (!copies.by_format[wanted]) {
-      copies.by_format[wanted] = rewrite_name(w, v, wanted);
-      add_cast(w, v, copies.by_format[stored], copies.by_format[wanted], wanted);
-    }
-    if (copies.by_format[wanted] != value->name)
-      w->graph->nodes[use->node].proto->input[use->index] =
-          arena_strdup(w->arena, copies.by_format[wanted]);
+    const char *name = make_copy(&copies, wanted, NULL);
+    if (name != value->name)
+      w->graph->nodes[use->node].proto->input[use->index] = arena_strdup(w->arena, name);
   }
 }
 

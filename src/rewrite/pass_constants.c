@@ -1,31 +1,18 @@
 // Constants: an initializer or Constant node that only narrow readers want is stored narrow in its
 // place; one that wide readers want as well stays, and a narrow copy is added. One copy serves all
-// readers of a format; the wide reader keeps the exact fp32 value. A rank-0 constant stays rank 0.
+// readers of a format and scale, whose factor it carries; the wide reader keeps the exact fp32
+// value. A rank-0 constant stays rank 0.
 #include "pass.h"
 #include "proto.h"
 #include "tensor.h"
 
 #include <string.h>
 
-// The formats that the readers of v want: bit per format.
-static unsigned wanted_formats(const struct rewrite *w, int v) {
-  const struct value *value = &w->graph->values[v];
-  unsigned wanted = 0;
-  for (int u = 0; u < value->n_uses; u++) {
-    const struct use *use = &value->uses[u];
-    enum format_id f =
-        use->node < 0 ? FORMAT_FP32 : plan_input_format(w->graph, w->plan, use->node, use->index);
-    if (f != FORMAT_COUNT)
-      wanted |= 1u << f;
-  }
-  return wanted;
-}
-
-static void rename_readers(struct rewrite *w, int v, enum format_id f, const char *name) {
+static void rename_readers(struct rewrite *w, int v, struct copy copy, const char *name) {
   const struct value *value = &w->graph->values[v];
   for (int u = 0; u < value->n_uses; u++) {
     const struct use *use = &value->uses[u];
-    if (use->node >= 0 && plan_input_format(w->graph, w->plan, use->node, use->index) == f)
+    if (use->node >= 0 && copy_equal(plan_wanted_copy(w->graph, w->plan, v, use), copy))
       w->graph->nodes[use->node].proto->input[use->index] = arena_strdup(w->arena, name);
   }
 }
@@ -63,43 +50,47 @@ void rewrite_replace_constant(struct rewrite *w, int v, Onnx__TensorProto *narro
       node->attribute[i] = attribute;
 }
 
-void rewrite_add_constant(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
-  int scope = w->graph->values[v].scope;
-  Onnx__GraphProto *graph = w->graph->scopes[scope].graph;
-  if (graph && w->model->proto->ir_version >= 4) {
-    size_t *capacity = &w->initializer_capacity[scope];
-    if (*capacity == 0)
-      *capacity = graph->n_initializer;  // the list as it was read is full
-    graph->initializer = arena_grow(w->arena, graph->initializer, capacity,
-                                    graph->n_initializer + 1, sizeof *graph->initializer);
-    graph->initializer[graph->n_initializer++] = narrow;
-    return;
-  }
-  Onnx__NodeProto *node = rewrite_new_node(w, "Constant", NULL, narrow->name);
-  proto_add_tensor(w->arena, node, "value", narrow);
-  rewrite_add_node(w, v, node);
+static bool is_exact(struct copy copy) {
+  return copy.format == FORMAT_FP32 && copy.scale_log2 == 0;
+}
+
+// In the order of formats and scales; there are few.
+static void sort_copies(struct copy *copies, size_t n) {
+  for (size_t i = 1; i < n; i++)
+    for (size_t k = i; k > 0; k--) {
+      struct copy *x = &copies[k - 1], *y = &copies[k];
+      if (x->format < y->format || (x->format == y->format && x->scale_log2 <= y->scale_log2))
+        break;
+      struct copy swap = *x;
+      *x = *y;
+      *y = swap;
+    }
 }
 
 static enum status narrow_constant(struct rewrite *w, int v, const Onnx__TensorProto *wide,
                                    struct diag *d) {
-  unsigned wanted = wanted_formats(w, v);
-  bool keep_wide = wanted >> FORMAT_FP32 & 1;
+  struct copy *wanted;
+  size_t n = plan_copies(w->graph, w->plan, v, &wanted, w->arena);
+  sort_copies(wanted, n);
+  bool keep_wide = false;
+  for (size_t i = 0; i < n; i++)
+    keep_wide = keep_wide || is_exact(wanted[i]);
   bool in_place = !keep_wide;
   struct tensor wide_view;
   TRY(tensor_read(w->model, wide, w->arena, &wide_view, d));
   Onnx__TensorProto *replacement = NULL;
-  for (int f = 0; f < FORMAT_COUNT; f++) {
-    if (f == FORMAT_FP32 || !(wanted >> f & 1))
+  for (size_t i = 0; i < n; i++) {
+    if (is_exact(wanted[i]))
       continue;
-    const char *name = in_place ? w->graph->values[v].name : rewrite_name(w, v, (enum format_id)f);
+    const char *name = in_place ? w->graph->values[v].name : rewrite_name(w, v, wanted[i]);
     Onnx__TensorProto *narrow;
-    TRY(rewrite_narrow_tensor(w, wide, name, (enum format_id)f, &narrow, d));
+    TRY(rewrite_narrow_tensor(w, wide, name, wanted[i], &narrow, d));
     w->report->narrow_initializers++;
     w->report->bytes_after += narrow->raw_data.len;
     if (in_place) {
-      replacement = narrow;  // further formats still need the wide one
+      replacement = narrow;  // further copies still need the wide one
     } else {
-      rename_readers(w, v, (enum format_id)f, name);
+      rename_readers(w, v, wanted[i], name);
       rewrite_add_constant(w, v, narrow);
     }
     in_place = false;
@@ -109,7 +100,7 @@ static enum status narrow_constant(struct rewrite *w, int v, const Onnx__TensorP
     rewrite_replace_constant(w, v, replacement);
   else
     w->report->bytes_after += wide_view.size;
-  w->report->copied_initializers += keep_wide && (wanted & ~(1u << FORMAT_FP32)) != 0;
+  w->report->copied_initializers += keep_wide && n > 1;
   return STATUS_OK;
 }
 

@@ -43,17 +43,37 @@ static const char *add_zero_point(struct rewrite *w, int v) {
   return name;
 }
 
+// What goes in or comes out of a value's pair: the value in a format and at a scale, the y_scale
+// that belongs to it, and, made by a DequantizeLinear, its name.
+struct pair_end {
+  struct copy copy;
+  const char *scale, *value;  // NULL: not made yet
+};
+
 // The parts of one value's pair.
 struct pair {
   const char *codes, *zero_point;
-  const char *scales[FORMAT_COUNT];  // by their format; NULL: not made yet
-  const char *values[FORMAT_COUNT];  // what DequantizeLinears give
+  struct pair_end *ends;
+  size_t n_ends, capacity_ends;
 };
 
-static const char *scale_in(struct rewrite *w, int v, struct pair *pair, enum format_id f) {
-  if (!pair->scales[f])
-    pair->scales[f] = add_scale(w, v, -w->plan->values[v].operand->scale_log2, f);
-  return pair->scales[f];
+static struct pair_end *end_at(struct rewrite *w, struct pair *pair, struct copy copy) {
+  for (size_t i = 0; i < pair->n_ends; i++)
+    if (copy_equal(pair->ends[i].copy, copy))
+      return &pair->ends[i];
+  pair->ends =
+      arena_grow(w->arena, pair->ends, &pair->capacity_ends, pair->n_ends + 1, sizeof *pair->ends);
+  pair->ends[pair->n_ends] = (struct pair_end){.copy = copy};
+  return &pair->ends[pair->n_ends++];
+}
+
+// A value that is carried times 2^s and coded times 2^k has y_scale = 2^(s - k).
+static const char *scale_in(struct rewrite *w, int v, struct pair *pair, struct copy copy) {
+  struct pair_end *end = end_at(w, pair, copy);
+  if (!end->scale)
+    end->scale =
+        add_scale(w, v, copy.scale_log2 - w->plan->values[v].operand->scale_log2, copy.format);
+  return end->scale;
 }
 
 static Onnx__NodeProto *new_node(struct rewrite *w, const char *op, const char *output) {
@@ -68,10 +88,11 @@ static void add_quantise(struct rewrite *w, int v, struct pair *pair) {
   const char *from = value->name;  // pass_casts may have renamed what is stored
   if (value->origin == ORIGIN_NODE)
     from = w->graph->nodes[value->producer].proto->output[value->output];
-  pair->codes = rewrite_name(w, v, w->plan->operand_format);
+  const struct value_plan *stored = &w->plan->values[v];
+  pair->codes = rewrite_name(w, v, (struct copy){w->plan->operand_format, 0});
   Onnx__NodeProto *node = new_node(w, "QuantizeLinear", pair->codes);
   add_input(w, node, 0, from);
-  add_input(w, node, 1, scale_in(w, v, pair, w->plan->values[v].format));
+  add_input(w, node, 1, scale_in(w, v, pair, (struct copy){stored->format, stored->scale_log2}));
   add_input(w, node, 2, pair->zero_point);
   proto_add_int(w->arena, node, "saturate", 1);
   rewrite_note(w, node,
@@ -81,19 +102,24 @@ static void add_quantise(struct rewrite *w, int v, struct pair *pair) {
   w->report->quantised++;
 }
 
-static void add_dequantise(struct rewrite *w, int v, struct pair *pair, enum format_id f) {
-  pair->values[f] = rewrite_name_with(
+static const char *add_dequantise(struct rewrite *w, int v, struct pair *pair, struct copy copy) {
+  const char *scale = scale_in(w, v, pair, copy);
+  struct pair_end *end = end_at(w, pair, copy);
+  if (end->value)
+    return end->value;
+  const char *from = formats[w->plan->operand_format].name, *to = formats[copy.format].name;
+  end->value = rewrite_name_with(
       w, v,
-      arena_printf(w->arena, "%s_%s", formats[w->plan->operand_format].name, formats[f].name));
-  Onnx__NodeProto *node = new_node(w, "DequantizeLinear", pair->values[f]);
+      copy.scale_log2 ? arena_printf(w->arena, "%s_%s_times_2^%d", from, to, copy.scale_log2)
+                      : arena_printf(w->arena, "%s_%s", from, to));
+  Onnx__NodeProto *node = new_node(w, "DequantizeLinear", end->value);
   add_input(w, node, 0, pair->codes);
-  add_input(w, node, 1, scale_in(w, v, pair, f));
+  add_input(w, node, 1, scale);
   add_input(w, node, 2, pair->zero_point);
-  rewrite_note(
-      w, node,
-      arena_printf(w->arena, "added: %s in %s", w->graph->values[v].name, formats[f].name));
+  rewrite_note(w, node, arena_printf(w->arena, "added: %s in %s", w->graph->values[v].name, to));
   rewrite_add_node(w, v, node);
   w->report->dequantised++;
+  return end->value;
 }
 
 static void quantise_value(struct rewrite *w, int v, struct pair *pair) {
@@ -105,10 +131,10 @@ static void quantise_value(struct rewrite *w, int v, struct pair *pair) {
     const struct use *use = &value->uses[u];
     if (use->node < 0 || !plan_is_narrow_operand(w->graph, w->plan, use->node, use->index))
       continue;
-    enum format_id f = w->plan->nodes[use->node].format;
-    if (!pair->values[f])
-      add_dequantise(w, v, pair, f);
-    add_input(w, w->graph->nodes[use->node].proto, (size_t)use->index, pair->values[f]);
+    struct copy copy = {w->plan->nodes[use->node].format,
+                        plan_input_scale(w->plan, use->node, use->index)};
+    add_input(w, w->graph->nodes[use->node].proto, (size_t)use->index,
+              add_dequantise(w, v, pair, copy));
   }
 }
 
@@ -163,8 +189,9 @@ static enum status encode(struct rewrite *w, int v, const Onnx__TensorProto *wid
 static enum status quantise_weight(struct rewrite *w, int v, struct diag *d) {
   const Onnx__TensorProto *wide = graph_constant(w->graph, v);
   bool in_place = plan_is_only_operand(w->graph, w->plan, v);
-  struct pair pair = {.codes = in_place ? w->graph->values[v].name
-                                        : rewrite_name(w, v, w->plan->operand_format)};
+  struct pair pair = {.codes = in_place
+                                   ? w->graph->values[v].name
+                                   : rewrite_name(w, v, (struct copy){w->plan->operand_format, 0})};
   Onnx__TensorProto *codes;
   TRY(encode(w, v, wide, pair.codes, &codes, d));
   if (in_place)

@@ -27,7 +27,8 @@ static enum status write_type(struct rewrite *w, int n, const char *name, enum f
                 : tensor_new(w->arena, "", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 1, one_element,
                              (const uint8_t *)&zero, sizeof zero);
   Onnx__TensorProto *narrow;
-  TRY(rewrite_narrow_tensor(w, wide, wide->name ? wide->name : "", f, &narrow, d));
+  TRY(rewrite_narrow_tensor(w, wide, wide->name ? wide->name : "", (struct copy){f, 0}, &narrow,
+                            d));
   if (attribute)
     attribute->t = narrow;
   else

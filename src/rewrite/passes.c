@@ -30,7 +30,7 @@ static const struct {
 
 // `wanted`, or with a number behind it, so that no value and no node of the model is called so. The
 // map holds the number to try next: many scopes may use one name.
-static const char *unused_name(struct rewrite *w, const char *wanted) {
+const char *rewrite_new_name(struct rewrite *w, const char *wanted) {
   const char *name = wanted;
   int next = map_get(&w->names, 0, wanted);
   if (next >= 0) {
@@ -43,12 +43,16 @@ static const char *unused_name(struct rewrite *w, const char *wanted) {
   return name;
 }
 
-const char *rewrite_name_with(struct rewrite *w, int v, const char *suffix) {
-  return unused_name(w, arena_printf(w->arena, "%s__%s", w->graph->values[v].name, suffix));
+const char *rewrite_name(struct rewrite *w, int v, struct copy copy) {
+  const char *format = formats[copy.format].name, *name = w->graph->values[v].name;
+  if (copy.scale_log2 == 0)
+    return rewrite_new_name(w, arena_printf(w->arena, "%s__%s", name, format));
+  return rewrite_new_name(
+      w, arena_printf(w->arena, "%s__%s_times_2^%d", name, format, copy.scale_log2));
 }
 
-const char *rewrite_name(struct rewrite *w, int v, enum format_id f) {
-  return rewrite_name_with(w, v, formats[f].name);
+const char *rewrite_name_with(struct rewrite *w, int v, const char *suffix) {
+  return rewrite_new_name(w, arena_printf(w->arena, "%s__%s", w->graph->values[v].name, suffix));
 }
 
 void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node) {
@@ -68,12 +72,36 @@ Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char 
   if (input)
     node->input[0] = arena_strdup(w->arena, input);
   node->output[0] = arena_strdup(w->arena, output);
-  node->name = (char *)unused_name(w, arena_printf(w->arena, "narrowcast/%s", output));
+  node->name = (char *)rewrite_new_name(w, arena_printf(w->arena, "narrowcast/%s", output));
   return node;
 }
 
 void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text) {
   proto_set_entry(w->arena, &node->metadata_props, &node->n_metadata_props, "narrowcast", text);
+}
+
+// Adds a copy of a constant under a new name: an initializer where the scope has such, else a
+// Constant node (function bodies; models of IR below 4, where an initializer would have to be a
+// graph input).
+void rewrite_add_constant(struct rewrite *w, int v, Onnx__TensorProto *tensor) {
+  int scope = w->graph->values[v].scope;
+  if (!rewrite_takes_initializers(w, scope)) {
+    Onnx__NodeProto *node = rewrite_new_node(w, "Constant", NULL, tensor->name);
+    proto_add_tensor(w->arena, node, "value", tensor);
+    rewrite_add_node(w, v, node);
+    return;
+  }
+  Onnx__GraphProto *graph = w->graph->scopes[scope].graph;
+  size_t *capacity = &w->initializer_capacity[scope];
+  if (*capacity == 0)
+    *capacity = graph->n_initializer;  // the list as it was read is full
+  graph->initializer = arena_grow(w->arena, graph->initializer, capacity, graph->n_initializer + 1,
+                                  sizeof *graph->initializer);
+  graph->initializer[graph->n_initializer++] = tensor;
+}
+
+bool rewrite_takes_initializers(const struct rewrite *w, int scope) {
+  return w->graph->scopes[scope].graph && w->model->proto->ir_version >= 4;
 }
 
 // Elements beyond the largest finite value become that value; infinities and NaN stay.
@@ -88,9 +116,10 @@ static uint64_t saturate(float *x, size_t n, double max) {
 }
 
 enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *from,
-                                  const char *name, enum format_id f, Onnx__TensorProto **to,
+                                  const char *name, struct copy as, Onnx__TensorProto **to,
                                   struct diag *d) {
   enum { BLOCK = 16384 };
+  enum format_id f = as.format;
   float block[BLOCK];
   struct arena scratch = {0};
   struct tensor t;
@@ -101,14 +130,15 @@ enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *fr
   }
   size_t width = (size_t)formats[f].stored_bits / 8;
   uint8_t *codes = arena_array(w->arena, t.count, width);
-  struct round_mode mode = {.format = &formats[f], .ftz = w->plan->ftz};
+  struct round_mode mode = {
+      .format = &formats[f], .ftz = w->plan->ftz, .scale_log2 = as.scale_log2};
   for (uint64_t at = 0; at < t.count; at += BLOCK) {
     size_t n = t.count - at < BLOCK ? (size_t)(t.count - at) : BLOCK;
     memcpy(block, t.data + at * sizeof(float), n * sizeof(float));
     struct round_count count = {0};
     round_count_array(&mode, block, n, &count);
     if (w->plan->constants == CONSTANTS_SATURATE && count.overflow > 0)
-      saturate(block, n, formats[f].max);
+      saturate(block, n, ldexp(formats[f].max, -as.scale_log2));
     w->report->saturated += count.overflow;
     round_encode_array(&mode, block, codes + at * width, n);
   }
@@ -200,6 +230,7 @@ enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p
       .last_added = arena_array(a, values, sizeof *w.last_added),
       .initializer_capacity = arena_array(a, (size_t)g->n_scopes, sizeof *w.initializer_capacity),
   };
+  w.factors.arena = a;
   for (size_t v = 0; v < values; v++)
     w.first_added[v] = w.last_added[v] = -1;
   collect_names(&w);

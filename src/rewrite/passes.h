@@ -11,6 +11,7 @@ struct rewrite_report {
   int quantised, dequantised;          // QuantizeLinear and DequantizeLinear nodes added
   int weights;                         // constants stored in the operand format
   uint64_t weight_bytes;               // of these constants in the result
+  int scale_nodes;                     // Mul nodes added, by a power of two
   int narrow_initializers;             // constants stored narrow
   int copied_initializers;             // constants kept wide as well, for a wide reader
   uint64_t bytes_before, bytes_after;  // of all constants

@@ -367,7 +367,7 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
   };
   struct verification run = {.verdict = v, .source = source, .plan = p, .arena = a};
   struct arena scratch = {0};  // of the twin
-  enum status status = twin_build(&run.twin, source, emitted, p->ftz, &scratch, d);
+  enum status status = twin_build(&run.twin, source, emitted, p, &scratch, d);
   if (status == STATUS_OK)
     status = run_twin(&run, engine, samples, options, d);
   arena_free(&scratch);

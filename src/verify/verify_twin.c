@@ -89,7 +89,7 @@ struct join {
   struct graph *source, *emitted;  // as given: types before emulation
   struct half a, b;                // source, emitted
   struct arena *arena;
-  bool ftz;
+  const struct plan *plan;
   Onnx__NodeProto **nodes;
   size_t n_nodes;
 };
@@ -136,7 +136,7 @@ static void join_inputs(struct join *j) {
     const struct format *to = format_from_onnx(input->type.elem_type);
     if (to && from != input->type.elem_type) {
       j->nodes[j->n_nodes++] =
-          emulate_new_round(j->arena, input->name, narrow_name, to->id, j->ftz);
+          emulate_new_round(j->arena, input->name, narrow_name, to->id, j->plan->ftz);
       continue;
     }
     j->nodes[j->n_nodes++] = proto_unary(j->arena, "Identity", "", input->name, narrow_name);
@@ -166,13 +166,16 @@ static void join_compares(struct join *j) {
     const char *name = j->source->values[v].name;
     if (j->source->values[v].scope != 0 || graph_constant(j->source, v))
       continue;
-    if (!is_carried(j->source, v) || !is_carried(j->emitted, graph_lookup(j->emitted, 0, name)))
+    int twin = graph_lookup(j->emitted, 0, name);
+    if (!is_carried(j->source, v) || !is_carried(j->emitted, twin))
       continue;
+    bool narrow = j->emitted->values[twin].type.elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     Onnx__NodeProto *node = proto_node(j->arena, "Compare", "narrowcast", 2, 1);
     node->input[0] = arena_strdup(j->arena, name);
     node->input[1] = renamed(j->arena, name);
     node->output[0] = arena_printf(j->arena, "narrow//compare_%d", v);
     proto_add_int(j->arena, node, "id", (int64_t)t->n_compared);
+    proto_add_int(j->arena, node, "scale", narrow ? j->plan->values[v].scale_log2 : 0);
     j->nodes[j->n_nodes++] = node;
     t->values[t->n_compared++] = v;
   }
@@ -265,12 +268,12 @@ static void drop_value_info(const struct graph *g) {
   }
 }
 
-enum status twin_build(struct twin *t, struct graph *source, struct graph *emitted, bool ftz,
-                       struct arena *a, struct diag *d) {
+enum status twin_build(struct twin *t, struct graph *source, struct graph *emitted,
+                       const struct plan *p, struct arena *a, struct diag *d) {
   *t = (struct twin){0};
-  struct join j = {.twin = t, .source = source, .emitted = emitted, .arena = a, .ftz = ftz};
-  TRY(open_half(&j.a, source, ftz, a, d));
-  TRY(open_half(&j.b, emitted, ftz, a, d));
+  struct join j = {.twin = t, .source = source, .emitted = emitted, .arena = a, .plan = p};
+  TRY(open_half(&j.a, source, p->ftz, a, d));
+  TRY(open_half(&j.b, emitted, p->ftz, a, d));
   drop_value_info(&j.a.graph);
   drop_value_info(&j.b.graph);
   size_t capacity = (size_t)j.a.graph.scopes[0].n_nodes + (size_t)j.b.graph.scopes[0].n_nodes +

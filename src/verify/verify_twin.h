@@ -18,8 +18,9 @@ struct twin {
   size_t n_outputs;  // pairs
 };
 
-// Neither graph is changed. ftz as in the plan. Errors: STATUS_MODEL.
-enum status twin_build(struct twin *t, struct graph *source, struct graph *emitted, bool ftz,
-                       struct arena *a, struct diag *d);
+// Neither graph is changed. The plan, of the source, says at which scales the emitted model stores
+// values. Errors: STATUS_MODEL.
+enum status twin_build(struct twin *t, struct graph *source, struct graph *emitted,
+                       const struct plan *p, struct arena *a, struct diag *d);
 
 #endif

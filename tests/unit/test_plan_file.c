@@ -299,10 +299,24 @@ static void plan_read_refuses_a_value_that_does_not_exist(void **state) {
   expect_refusal(f, line, "no fp32 value \"s\"");
 }
 
-static void plan_read_refuses_scales(void **state) {
+static void plan_read_refuses_what_is_no_scale(void **state) {
   struct planning *f = small(state);
-  int line = edit(f, "\"value\": \"r\"", "\"scale_log2\": 0", "\"scale_log2\": 3");
-  expect_refusal(f, line, "scale");
+  int line = edit(f, "\"value\": \"r\"", "\"scale_log2\": 0", "\"scale_log2\": 127");
+  expect_refusal(f, line, "not a whole number from -126 to 126");
+}
+
+static void plan_read_refuses_scales_that_an_operator_does_not_carry(void **state) {
+  struct planning *f = small(state);
+  int line = edit(f, "\"op\": \"Conv\"", "\"format\": \"fp16\"",
+                  "\"format\": \"fp16\", \"output_scale_log2\": -2");
+  expect_refusal(f, line, "Conv does not carry these scales");
+}
+
+static void plan_read_refuses_scales_of_a_node_in_fp32(void **state) {
+  struct planning *f = small(state);
+  int line = edit(f, "\"op\": \"Exp\"", "\"format\": \"fp32\"",
+                  "\"format\": \"fp32\", \"output_scale_log2\": -2");
+  expect_refusal(f, line, "a node in fp32 has no scales");
 }
 
 static void plan_read_refuses_bad_json(void **state) {
@@ -416,7 +430,9 @@ int main(void) {
       TEST(plan_read_names_every_illegal_edit),
       TEST(plan_read_refuses_a_node_of_another_name),
       TEST(plan_read_refuses_a_value_that_does_not_exist),
-      TEST(plan_read_refuses_scales),
+      TEST(plan_read_refuses_what_is_no_scale),
+      TEST(plan_read_refuses_scales_that_an_operator_does_not_carry),
+      TEST(plan_read_refuses_scales_of_a_node_in_fp32),
       TEST(plan_read_refuses_bad_json),
       TEST(plan_read_refuses_another_schema_number),
       TEST(plan_read_refuses_unknown_claims),

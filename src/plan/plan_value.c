@@ -1,0 +1,186 @@
+// What follows for values from what a plan gives to nodes: the format and scale that each input
+// and output has, and those that each value is stored in and must be had in besides.
+#include "plan.h"
+#include "plan_quantise.h"
+
+#include <math.h>
+
+// Whether the place of formal f may change its type at all: a variadic whose repetitions may differ
+// has no one type to change.
+static bool changeable(const struct formal *f) {
+  return f && !f->heterogeneous;
+}
+
+int plan_main_variable(const struct graph *g, int n) {
+  const struct node *node = &g->nodes[n];
+  if (!node->schema)
+    return -1;
+  for (int k = 0; k < node->n_outputs; k++)
+    if (graph_is_fp32(g, node->outputs[k])) {
+      const struct formal *f = schema_output(node->schema, k);
+      return changeable(f) ? f->var : -1;
+    }
+  for (int k = 0; k < node->n_inputs; k++)
+    if (graph_is_fp32(g, node->inputs[k])) {
+      const struct formal *f = schema_input(node->schema, k);
+      return changeable(f) ? f->var : -1;
+    }
+  return -1;
+}
+
+static enum format_id wanted_format(const struct graph *g, const struct plan *p, int n, int v,
+                                    const struct formal *f) {
+  if (!graph_is_fp32(g, v))
+    return FORMAT_COUNT;
+  const struct node_plan *node = &p->nodes[n];
+  if (node->format == FORMAT_FP32 || !changeable(f) || (node->wide_vars >> f->var & 1) ||
+      !schema_allows(g->nodes[n].schema, f->var, formats[node->format].onnx_type))
+    return FORMAT_FP32;
+  return node->format;
+}
+
+// Operators that look at the shape of their input alone take it in whatever format it is stored.
+bool plan_reads_shape_only(const struct node *node) {
+  return node_is(node->proto, "Shape") || node_is(node->proto, "Size");
+}
+
+// The format that node n takes input k in, wherever it comes from.
+static enum format_id taken_format(const struct graph *g, const struct plan *p, int n, int k) {
+  const struct node *node = &g->nodes[n];
+  if (plan_reads_shape_only(node))
+    return FORMAT_COUNT;
+  return wanted_format(g, p, n, node->inputs[k],
+                       node->schema ? schema_input(node->schema, k) : NULL);
+}
+
+enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k) {
+  return plan_is_narrow_operand(g, p, n, k) ? FORMAT_COUNT : taken_format(g, p, n, k);
+}
+
+bool plan_is_narrow_operand(const struct graph *g, const struct plan *p, int n, int k) {
+  return p->nodes[n].narrow_operands && product_operand(&g->nodes[n], k);
+}
+
+bool plan_is_only_operand(struct graph *g, const struct plan *p, int v) {
+  const struct value *value = &g->values[v];
+  if (!p->values[v].operand || !graph_constant(g, v))
+    return false;
+  for (int u = 0; u < value->n_uses; u++)
+    if (value->uses[u].node < 0 ||
+        !plan_is_narrow_operand(g, p, value->uses[u].node, value->uses[u].index))
+      return false;
+  return true;
+}
+
+enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k) {
+  const struct node *node = &g->nodes[n];
+  return wanted_format(g, p, n, node->outputs[k],
+                       node->schema ? schema_output(node->schema, k) : NULL);
+}
+
+// The format that all readers of v want. Where they want several narrow ones, a constant takes the
+// first of them (it is stored once per format), anything else stays fp32.
+static enum format_id wanted_by_readers(const struct graph *g, const struct plan *p, int v,
+                                        bool constant) {
+  const struct value *value = &g->values[v];
+  enum format_id agreed = FORMAT_COUNT;
+  for (int u = 0; u < value->n_uses; u++) {
+    const struct use *use = &value->uses[u];
+    enum format_id wanted = FORMAT_FP32;
+    if (use->node >= 0 && constant)
+      wanted = plan_input_format(g, p, use->node, use->index);
+    else if (use->node >= 0)
+      wanted = taken_format(g, p, use->node, use->index);
+    if (wanted == FORMAT_COUNT)
+      continue;
+    if (wanted == FORMAT_FP32 || (!constant && agreed != FORMAT_COUNT && wanted != agreed))
+      return FORMAT_FP32;
+    agreed = wanted < agreed ? wanted : agreed;
+  }
+  return agreed == FORMAT_COUNT ? FORMAT_FP32 : agreed;
+}
+
+enum format_id plan_stored_format(struct graph *g, const struct plan *p, int v) {
+  const struct value *value = &g->values[v];
+  if (graph_constant(g, v))
+    return wanted_by_readers(g, p, v, true);
+  if (value->origin == ORIGIN_NODE)
+    return plan_output_format(g, p, value->producer, value->output);
+  if (value->origin == ORIGIN_INPUT && p->narrow_inputs && !value->initializer &&
+      !value->sparse_default)
+    return wanted_by_readers(g, p, v, false);
+  return FORMAT_FP32;
+}
+
+int plan_input_scale(const struct plan *p, int n, int k) {
+  return p->nodes[n].input_scales ? p->nodes[n].input_scales[k] : 0;
+}
+
+int plan_stored_scale(struct graph *g, const struct plan *p, int v) {
+  const struct value *value = &g->values[v];
+  if (!graph_constant(g, v)) {
+    bool narrow =
+        value->origin == ORIGIN_NODE && plan_output_format(g, p, value->producer, value->output) ==
+                                            p->nodes[value->producer].format;
+    return narrow ? p->nodes[value->producer].output_scale : 0;
+  }
+  int agreed = 0;
+  for (int u = 0; u < value->n_uses; u++) {
+    const struct use *use = &value->uses[u];
+    int scale = use->node >= 0 ? plan_input_scale(p, use->node, use->index) : 0;
+    if (u > 0 && scale != agreed)
+      return 0;
+    agreed = scale;
+  }
+  return agreed;
+}
+
+// A copy of a value: the stored one, and one more for each format and scale that readers want.
+struct copy plan_wanted_copy(const struct graph *g, const struct plan *p, int v,
+                             const struct use *use) {
+  const struct value *value = &g->values[v];
+  if (use->node >= 0)
+    return (struct copy){plan_input_format(g, p, use->node, use->index),
+                         plan_input_scale(p, use->node, use->index)};
+  bool as_stored = p->narrow_outputs && value->scope == 0;
+  return (struct copy){as_stored ? p->values[v].format : FORMAT_FP32, 0};
+}
+
+size_t plan_copies(const struct graph *g, const struct plan *p, int v, struct copy **copies,
+                   struct arena *a) {
+  const struct value *value = &g->values[v];
+  size_t count = 0, capacity = 0;
+  *copies = NULL;
+  for (int u = 0; u < value->n_uses; u++) {
+    struct copy wanted = plan_wanted_copy(g, p, v, &value->uses[u]);
+    size_t i = 0;
+    while (i < count && !copy_equal((*copies)[i], wanted))
+      i++;
+    if (i < count || wanted.format == FORMAT_COUNT)
+      continue;
+    *copies = arena_grow(a, *copies, &capacity, count + 1, sizeof **copies);
+    (*copies)[count++] = wanted;
+  }
+  return count;
+}
+
+bool copy_equal(struct copy x, struct copy y) {
+  return x.format == y.format && x.scale_log2 == y.scale_log2;
+}
+
+void plan_find_headroom(struct plan *p, struct graph *g) {
+  p->headroom = INFINITY;
+  p->headroom_value = -1;
+  for (int v = 0; v < p->n_values; v++) {
+    const struct value_plan *value = &p->values[v];
+    if (!value->considered || value->format == FORMAT_FP32 || graph_constant(g, v))
+      continue;
+    double headroom = value->fit.absmax > 0
+                          ? formats[value->format].max / ldexp(value->fit.absmax, value->scale_log2)
+                          : INFINITY;
+    if (headroom < p->headroom) {
+      p->headroom = headroom;
+      p->headroom_value = v;
+    }
+  }
+}
