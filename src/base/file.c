@@ -1,14 +1,12 @@
-// Files: see file.h. Reading maps, so that weights cost address space and page cache only. Writing
-// goes to a temporary file beside the target, so that the rename at the end is atomic and an
-// interrupted run leaves either the old file or the new one.
-#define _GNU_SOURCE  // realpath, MAP_ANONYMOUS
+// Reading files: see file.h. They are mapped, so that weights cost address space and page cache
+// only; and what is mapped may change meanwhile, which is found by a second look. Hashes.
 #include "file.h"
+
+#include "arena.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <openssl/evp.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,150 +58,64 @@ void file_unmap(const uint8_t *bytes, size_t size) {
     munmap((void *)(uintptr_t)bytes, size);
 }
 
-// Temporary files in the making, for file_remove_pending: the only state of the process that the
-// library keeps, since a signal handler has no other way to find them.
-enum { MOST_PENDING = 8 };
-typedef char pending_list[MOST_PENDING][sizeof((struct file_writer *)0)->temporary];
-static pending_list pending_here;
-static char (*pending)[sizeof pending_here[0]] = pending_here;
+// ---- Changes ----
 
-bool file_share_pending(void) {
-  void *place =
-      mmap(NULL, sizeof pending_here, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (place == MAP_FAILED)
-    return false;
-  pending = place;
-  return true;
-}
-
-static void set_pending(const char *path, bool is_pending) {
-  for (int i = 0; i < MOST_PENDING; i++) {
-    const char *wanted = is_pending ? "" : path;
-    if (strcmp(pending[i], wanted) != 0)
-      continue;
-    snprintf(pending[i], sizeof pending[i], "%s", is_pending ? path : "");
-    return;
-  }
-}
-
-void file_remove_pending(void) {
-  for (int i = 0; i < MOST_PENDING; i++)
-    if (pending[i][0])
-      unlink(pending[i]);
-}
-
-static void remove_temporary(const struct file_writer *w) {
-  unlink(w->temporary);
-  set_pending(w->temporary, false);
-}
-
-// A process number comes back after a crash (in containers on every run), so a left-over file of
-// that name must not stop us, and may belong to somebody else.
-static int create_temporary(struct file_writer *w) {
-  enum { ATTEMPTS = 100 };
-  long pid = (long)getpid();
-  for (int k = 0; k < ATTEMPTS; k++) {
-    if (k == 0)
-      snprintf(w->temporary, sizeof w->temporary, "%s.%ld.tmp", w->path, pid);
-    else
-      snprintf(w->temporary, sizeof w->temporary, "%s.%ld-%d.tmp", w->path, pid, k);
-    int fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST)
-      return fd;
-  }
-  return -1;
-}
-
-// A link is written through: the file that it leads to is replaced, not the link. One that leads to
-// what the process has open (/dev/stdout) leads to no place that could be replaced.
-static enum status follow_link(const char **path, char target[PATH_MAX], struct diag *d) {
+struct file_stamp file_stamp(const char *path) {
   struct stat s;
-  if (lstat(*path, &s) != 0 || !S_ISLNK(s.st_mode))
-    return STATUS_OK;
-  ssize_t length = readlink(*path, target, PATH_MAX - 1);
-  target[length < 0 ? 0 : length] = '\0';
-  if (strncmp(target, "/proc/", 6) == 0 || strncmp(target, "/dev/", 5) == 0) {
-    diag_at(d, *path, NULL, NULL);
-    return diag_fail(d, STATUS_IO, "cannot be written: it is a link to %s", target);
-  }
-  if (realpath(*path, target))
-    *path = target;
-  return STATUS_OK;
+  if (stat(path, &s) != 0)
+    return (struct file_stamp){0};
+  return (struct file_stamp){s.st_dev, s.st_ino, s.st_size, s.st_mtim};
 }
 
-enum status file_begin(struct file_writer *w, const char *path, struct diag *d) {
-  char target[PATH_MAX];
-  w->out = NULL;
-  TRY(follow_link(&path, target, d));
-  size_t length = strlen(path);
-  if (length == 0 || length >= sizeof w->path) {
-    diag_at(d, path, NULL, NULL);
-    return diag_fail(d, STATUS_IO, "cannot be written: the path is %s",
-                     length ? "too long" : "empty");
-  }
-  memcpy(w->path, path, length + 1);
-  struct stat s;
-  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) {
-    diag_at(d, path, NULL, NULL);
-    return diag_fail(d, STATUS_IO, "cannot be written: it is %s, not a regular file",
-                     S_ISDIR(s.st_mode) ? "a directory" : "a device, pipe or socket");
-  }
-  int fd = create_temporary(w);
-  if (fd < 0)
-    return fail_errno(d, path, "cannot be written");
-  set_pending(w->temporary, true);
-  w->out = fdopen(fd, "wb");
-  if (!w->out) {
-    enum status status = fail_errno(d, path, "cannot be written");
-    close(fd);
-    remove_temporary(w);
-    return status;
-  }
-  return STATUS_OK;
+bool file_changed(const char *path, const struct file_stamp *before) {
+  struct file_stamp now = file_stamp(path);
+  return now.device == before->device && now.inode == before->inode &&
+         (now.size != before->size || now.time.tv_sec != before->time.tv_sec ||
+          now.time.tv_nsec != before->time.tv_nsec);
 }
 
-enum status file_sync(struct file_writer *w, struct diag *d) {
-  // A failed write leaves its mark on the stream, so that callers need not look at each one.
-  if (fflush(w->out) == 0 && !ferror(w->out) && fsync(fileno(w->out)) == 0)
-    return STATUS_OK;
-  enum status status = fail_errno(d, w->path, "cannot be written");
-  file_abandon(w);
-  return status;
+// ---- Hashes ----
+
+struct hash {
+  EVP_MD_CTX *context;
+};
+
+static void hash_check(int good) {
+  if (good != 1)
+    abort();  // libcrypto without SHA-256: a wrong hash would be worse
 }
 
-enum status file_commit(struct file_writer *w, struct diag *d) {
-  struct stat old;
-  if (stat(w->path, &old) == 0)
-    (void)fchmod(fileno(w->out), old.st_mode & 0777);
-  TRY(file_sync(w, d));
-  bool closed = fclose(w->out) == 0;
-  w->out = NULL;
-  if (closed && rename(w->temporary, w->path) == 0) {
-    set_pending(w->temporary, false);
-    return STATUS_OK;
-  }
-  enum status status = fail_errno(d, w->path, "cannot be written");
-  remove_temporary(w);
-  return status;
+struct hash *hash_begin(void) {
+  struct hash *h = malloc(sizeof *h);
+  if (!h)
+    out_of_memory(sizeof *h);
+  h->context = EVP_MD_CTX_new();
+  hash_check(h->context && EVP_DigestInit_ex(h->context, EVP_sha256(), NULL));
+  return h;
 }
 
-void file_abandon(struct file_writer *w) {
-  if (!w->out)
-    return;
-  fclose(w->out);
-  remove_temporary(w);
-  w->out = NULL;
+void hash_add(struct hash *h, const void *data, size_t size) {
+  hash_check(EVP_DigestUpdate(h->context, data, size));
 }
 
-void sha256_hex(const void *data, size_t size, char hex[65]) {
+void hash_end(struct hash *h, char hex[65]) {
   static const char digits[] = "0123456789abcdef";
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned length = 0;
-  if (EVP_Digest(data, size, digest, &length, EVP_sha256(), NULL) != 1 || length != 32)
-    abort();  // libcrypto without SHA-256: a wrong hash would be worse
-  for (unsigned i = 0; i < length; i++) {
+  if (!h)
+    return;
+  hash_check(EVP_DigestFinal_ex(h->context, digest, &length));
+  for (unsigned i = 0; i < 32; i++) {
     hex[2 * i] = digits[digest[i] >> 4];
     hex[2 * i + 1] = digits[digest[i] & 15];
   }
   hex[64] = '\0';
+  EVP_MD_CTX_free(h->context);
+  free(h);
+}
+
+void sha256_hex(const void *data, size_t size, char hex[65]) {
+  struct hash *h = hash_begin();
+  hash_add(h, data, size);
+  hash_end(h, hex);
 }

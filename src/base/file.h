@@ -4,23 +4,42 @@
 
 #include "diag.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
+#include <time.h>
 
 // Maps a regular file read-only; an empty one gives size 0 and a non-NULL pointer that must not be
 // read. Errors: STATUS_IO (cannot be opened, not a regular file).
 enum status file_map(const char *path, const uint8_t **bytes, size_t *size, struct diag *d);
 void file_unmap(const uint8_t *bytes, size_t size);
 
-// A file in the making: "<path>.<pid>.tmp" in the same folder ("<path>.<pid>-<k>.tmp" where that
-// is taken). A zeroed writer is one that was never begun.
+// What tells whether a file that is mapped has changed.
+struct file_stamp {
+  dev_t device;
+  ino_t inode;
+  off_t size;
+  struct timespec time;  // of the last modification
+};
+// Of what the path leads to; take it before the file is read.
+struct file_stamp file_stamp(const char *path);
+// True if the file was written to since. One that was removed, or replaced by another, is as it was
+// to those that have it mapped.
+bool file_changed(const char *path, const struct file_stamp *before);
+
+// A file in the making. Where the file system can, it has no name until it is complete, and else
+// ".narrowcast-<pid>-<k>.tmp" beside its place; such a file that no process holds any more is
+// removed when something is written to that folder. A zeroed writer is one that was never begun.
 struct file_writer {
-  char path[4096], temporary[4200];
+  char path[4096], temporary[4200];  // temporary: "" while it has no name
   FILE *out;
 };
 // Errors: STATUS_IO, also where `path` is there already and is no regular file.
 enum status file_begin(struct file_writer *w, const char *path, struct diag *d);
+// Another name in the same folder, for a file that is called after what it turns out to hold.
+void file_set_path(struct file_writer *w, const char *path);
 // Flushes and syncs, so that a commit can hardly fail: for several files that belong together.
 enum status file_sync(struct file_writer *w, struct diag *d);
 // Flushes, syncs, renames. A file that is replaced hands its permissions on. On any error the
@@ -36,7 +55,14 @@ bool file_share_pending(void);
 // Removes the temporary files of writers that were not committed. Safe in a signal handler.
 void file_remove_pending(void);
 
-// SHA-256 as lower-case hex.
+// "b" of "a/b".
+const char *file_base(const char *path);
+
+// SHA-256 as lower-case hex: of pieces (hash_end frees; NULL does nothing), or of one array.
+struct hash;
+struct hash *hash_begin(void);
+void hash_add(struct hash *h, const void *data, size_t size);
+void hash_end(struct hash *h, char hex[65]);
 void sha256_hex(const void *data, size_t size, char hex[65]);
 
 #endif

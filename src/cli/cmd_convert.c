@@ -12,8 +12,7 @@ static enum status save_what_was_asked(struct run *r) {
 }
 
 static enum status check_outputs(struct run *r, const char *output) {
-  const char *data = arena_printf(&r->arena, "%s.data", output);
-  const char *paths[] = {output, data, r->settings->save_plan, r->settings->save_trace};
+  const char *paths[] = {output, r->settings->save_plan, r->settings->save_trace};
   return run_check_outputs(r, paths, sizeof paths / sizeof paths[0]);
 }
 
@@ -27,6 +26,7 @@ enum status command_convert(struct run *r) {
   TRY(run_trace(r));
   TRY(run_until_claims_hold(r));
   warn_of_idle_overrides(r);
+  TRY(model_unchanged(&r->model, r->diag));
   TRY(save_what_was_asked(r));
 
   bool holds = !r->has_verdict || verdict_holds(&r->verdict);

@@ -62,6 +62,7 @@ enum status command_trace(struct run *r) {
   if (s->n_checkpoints)
     TRY(checkpoints_trace(&r->trace, &r->graph, s->checkpoints, s->n_checkpoints,
                           (size_t)r->policy.window, r->diag));
+  TRY(model_unchanged(&r->model, r->diag));
   TRY(trace_write(&r->trace, &r->graph, output, r->diag));
   print_result(r, output);
   return STATUS_OK;

@@ -85,6 +85,14 @@ static enum status refuse_output(struct run *r, const char *path, const char *wh
   return diag_fail(r->diag, STATUS_USAGE, "will not be written: it is %s", why);
 }
 
+static bool is_read(const struct settings *s, const char *path) {
+  bool read = same_file(path, s->trace) || same_file(path, s->plan) || same_file(path, s->policy) ||
+              same_file(path, s->by_hand);
+  for (size_t i = 0; i < s->n_checkpoints && !read; i++)
+    read = same_file(path, s->checkpoints[i]);
+  return read;
+}
+
 enum status run_check_outputs(struct run *r, const char *const *paths, int count) {
   const struct externals *e = r->model.externals;
   for (int i = 0; i < count; i++) {
@@ -92,8 +100,7 @@ enum status run_check_outputs(struct run *r, const char *const *paths, int count
       continue;
     if (same_file(paths[i], r->settings->model))
       return refuse_output(r, paths[i], "the model that is read");
-    if (same_file(paths[i], r->settings->trace) || same_file(paths[i], r->settings->plan) ||
-        same_file(paths[i], r->settings->by_hand))
+    if (is_read(r->settings, paths[i]))
       return refuse_output(r, paths[i], "a file that this run reads");
     for (size_t k = 0; e && k < e->count; k++)
       if (same_file(paths[i],

@@ -79,7 +79,8 @@ void run_close(struct run *r);
 enum status run_load_model(struct run *r);
 enum status run_load_policy(struct run *r);  // default fp16; with the overrides of the run
 // Fails if two of the paths are one file, or if one is a file that the run reads: the model, its
-// external data, the trace or the plan. Paths may be NULL. Call after run_load_model.
+// external data, the trace, the plan, the policy or a checkpoint. Paths may be NULL. Call after
+// run_load_model.
 enum status run_check_outputs(struct run *r, const char *const *paths, int count);
 enum status run_open_engine(struct run *r);
 // --data, or made-up samples; divides them as the policy says.

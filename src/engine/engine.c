@@ -233,6 +233,9 @@ static enum status load(struct engine *e, const char *path, struct diag *d) {
 }
 
 static enum status prepare(struct engine *e, struct diag *d) {
+  // Version 1.30 starts its telemetry with the environment, before the call below can stop it: a
+  // database in the user's home, a device number, uploads.
+  setenv("ORT_DISABLE_TELEMETRY", "1", 1);
   ORT_TRY(e, e->api->CreateEnvWithCustomLogger(drop_log, NULL, ORT_LOGGING_LEVEL_FATAL,
                                                "narrowcast", &e->env));
   ORT_TRY(e, e->api->DisableTelemetryEvents(e->env));

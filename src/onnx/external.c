@@ -122,6 +122,8 @@ static enum status find_file(struct model *m, const char *location, int *file, s
     char *resolved;
     struct external_file f = {.location = plain};
     TRY(resolve_location(m, plain, &resolved, d));
+    f.path = resolved;
+    f.stamp = file_stamp(resolved);
     TRY(file_map(resolved, &f.bytes, &f.size, d));
     e->files = arena_grow(m->externals->arena, e->files, &e->capacity, e->count + 1, sizeof f);
     *file = (int)e->count;
@@ -222,6 +224,13 @@ enum status model_external(struct model *m, const Onnx__TensorProto *t, const ui
   *data = m->externals->files[range.file].bytes + range.offset;
   *size = range.length;
   return STATUS_OK;
+}
+
+const char *external_changed(const struct model *m) {
+  for (size_t i = 0; m->externals && i < m->externals->count; i++)
+    if (file_changed(m->externals->files[i].path, &m->externals->files[i].stamp))
+      return m->externals->files[i].path;
+  return NULL;
 }
 
 void external_close(struct model *m) {

@@ -3,6 +3,7 @@
 #ifndef EXTERNAL_H
 #define EXTERNAL_H
 
+#include "file.h"
 #include "map.h"
 #include "model.h"
 
@@ -10,6 +11,8 @@ struct external_file {
   const char *location;  // below the model's folder, without "." and empty components
   const uint8_t *bytes;
   size_t size;
+  struct file_stamp stamp;  // from before it was mapped
+  const char *path;         // without links
 };
 
 struct externals {
@@ -32,6 +35,9 @@ const char *external_location_fault(const char *location);
 // Checks t's entries and maps the file. `t` says EXTERNAL. Errors as for model_external.
 enum status external_find(struct model *m, const Onnx__TensorProto *t, struct external_range *out,
                           struct diag *d);
+
+// The path of a file that was written to since it was mapped, or NULL.
+const char *external_changed(const struct model *m);
 
 // Unmaps all files.
 void external_close(struct model *m);

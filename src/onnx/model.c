@@ -247,6 +247,20 @@ enum status model_from_bytes(struct model *m, struct arena *arena, const uint8_t
   return load(m, limits, d);
 }
 
+// Of the model the bytes themselves tell, whatever became of the path.
+enum status model_unchanged(const struct model *m, struct diag *d) {
+  char now[65];
+  if (!m->mapped)
+    return STATUS_OK;
+  sha256_hex(m->bytes, m->size, now);
+  const char *changed = strcmp(now, m->sha256) != 0 ? m->path : external_changed(m);
+  if (!changed)
+    return STATUS_OK;
+  diag_at(d, changed, NULL, NULL);
+  diag_hint(d, "Let nothing write to the model or its data during a run, and start it again.");
+  return diag_fail(d, STATUS_IO, "was written to while it was being read");
+}
+
 void model_close(struct model *m) {
   external_close(m);
   if (m->mapped)

@@ -41,6 +41,11 @@ struct model {
 enum status model_load(struct model *m, struct arena *arena, const char *path,
                        const struct model_limits *limits, struct diag *d);
 
+// STATUS_IO if the model's file or its external data were written to since they were mapped: what
+// was measured then is not what would be saved. One that another took the place of is as it was.
+// Saving and copying ask this before anything takes its place.
+enum status model_unchanged(const struct model *m, struct diag *d);
+
 // Unmaps the files. The message must not be used afterwards. Safe on a zeroed struct.
 void model_close(struct model *m);
 
@@ -51,11 +56,12 @@ enum status model_from_bytes(struct model *m, struct arena *arena, const uint8_t
 
 // Writes m->proto to `path`: to a temporary file in the same folder, synced, then renamed, so that
 // an interruption leaves the old file or the new one. Tensors whose data is external get their
-// bytes written to "<file name of path>.data" in the same way (aligned to 4096 bytes, shared ranges
-// written once) and refer to it. m->proto is as before afterwards. `path` may be the file that the
-// model was read from. A tensor made by a pass may be marked EXTERNAL and hold raw_data at once (no
-// file can say so: model_load refuses that): these bytes then go to the data file too.
-// Errors: STATUS_IO; STATUS_MODEL over 2 GiB. Nothing is left behind.
+// bytes written to "<file name of path>.<16 digits of their SHA-256>.data" in the same way (aligned
+// to 4096 bytes, shared ranges written once) and refer to it; such files of earlier contents are
+// removed. m->proto is as before afterwards. `path` may be the file that the model was read from. A
+// tensor made by a pass may be marked EXTERNAL and hold raw_data at once (no file can say so:
+// model_load refuses that): these bytes then go to the data file too. Errors: STATUS_IO;
+// STATUS_MODEL over 2 GiB. Nothing is left behind.
 enum status model_save(struct model *m, const char *path, struct diag *d);
 
 // Copies the model file unchanged, byte for byte, and its external files beside it when `path` is

@@ -1,10 +1,16 @@
 // Writing a model: see model.h. The message is streamed to the file, so that weights go straight
 // from the mapped input to the output. External data is written to one file beside it; for the time
 // of writing the tensors refer to that file, and afterwards to what they referred to before.
+//
+// Two files cannot be replaced at one stroke. So the data file is called after the hash of what is
+// in it: the new one takes its place beside the old one, then the model is replaced, which is the
+// one stroke that counts, and then data files of earlier contents go. At any moment the model that
+// is there finds its data.
 #include "external.h"
 #include "file.h"
 #include "model.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +18,10 @@
 
 // Whole pages, so that a runtime can map a tensor where it lies.
 enum { DATA_ALIGNMENT = 4096 };
+
+// A data file is "<model>.<DIGITS digits of its hash>.data".
+enum { DIGITS = 16 };
+static const char extension[] = ".data";
 
 // ---- Packing ----
 
@@ -66,10 +76,12 @@ struct saver {
   struct model *m;
   struct arena arena;  // of this save
   struct diag *d;
-  const char *path, *location;  // of the data file; as the model names it
-  struct file_writer data;      // begun with the first external tensor
-  uint64_t size;                // bytes in it
-  struct map written;           // source range -> index into offsets
+  const char *path;         // of the model
+  char *location;           // of the data file, as the model names it; DIGITS come at the end
+  struct file_writer data;  // begun with the first external tensor
+  struct hash *hash;        // of what is in it
+  uint64_t size;            // bytes in it
+  struct map written;       // source range -> index into offsets
   uint64_t *offsets;
   size_t n_offsets, capacity_offsets;
   struct original *originals;
@@ -93,14 +105,24 @@ static enum status find_data(struct saver *s, const Onnx__TensorProto *t, const 
   return STATUS_OK;
 }
 
+// The path of a file in the folder of the model that is written.
+static const char *beside(struct saver *s, const char *name) {
+  return arena_printf(&s->arena, "%.*s%s", (int)(file_base(s->path) - s->path), s->path, name);
+}
+
 static enum status write_data(struct saver *s, const uint8_t *data, size_t size, uint64_t *offset) {
   static const uint8_t zeros[DATA_ALIGNMENT];
-  if (!s->data.out)
-    TRY(file_begin(&s->data, s->path, s->d));
+  if (!s->data.out) {
+    TRY(file_begin(&s->data, beside(s, s->location), s->d));
+    s->hash = hash_begin();
+  }
   size_t padding = (size_t)(-s->size % DATA_ALIGNMENT);
   fwrite(zeros, 1, padding, s->data.out);
-  if (size)
+  hash_add(s->hash, zeros, padding);
+  if (size) {
     fwrite(data, 1, size, s->data.out);
+    hash_add(s->hash, data, size);
+  }
   *offset = s->size + padding;
   s->size = *offset + size;
   if (!ferror(s->data.out))
@@ -125,7 +147,7 @@ static void redirect(struct saver *s, Onnx__TensorProto *t, uint64_t offset, siz
   t->has_raw_data = false;
   t->n_external_data = 3;
   t->external_data = arena_array(&s->arena, 3, sizeof *t->external_data);
-  t->external_data[0] = new_entry(&s->arena, "location", arena_strdup(&s->arena, s->location));
+  t->external_data[0] = new_entry(&s->arena, "location", s->location);
   t->external_data[1] =
       new_entry(&s->arena, "offset", arena_printf(&s->arena, "%llu", (unsigned long long)offset));
   t->external_data[2] = new_entry(&s->arena, "length", arena_printf(&s->arena, "%zu", size));
@@ -167,44 +189,89 @@ static bool exists(const char *path) {
   return lstat(path, &s) == 0;
 }
 
+// Puts the hash into the location, which all tensors share.
+static void name_data(struct saver *s) {
+  char hex[65];
+  hash_end(s->hash, hex);
+  s->hash = NULL;
+  memcpy(s->location + strlen(s->location) - DIGITS - (sizeof extension - 1), hex, DIGITS);
+  file_set_path(&s->data, beside(s, s->location));
+}
+
+static bool is_data_of(const char *name, const char *model) {
+  size_t length = strlen(model);
+  return strncmp(name, model, length) == 0 && name[length] == '.' &&
+         strspn(name + length + 1, "0123456789abcdef") == DIGITS &&
+         strcmp(name + length + 1 + DIGITS, extension) == 0;
+}
+
+// True if the model that is saved has its own data there, which clones of it may read yet.
+static bool is_read(const struct model *m, const char *path) {
+  struct file_stamp stamp = file_stamp(path);
+  for (size_t i = 0; m->externals && i < m->externals->count; i++) {
+    const struct file_stamp *mapped = &m->externals->files[i].stamp;
+    if (mapped->device == stamp.device && mapped->inode == stamp.inode)
+      return true;
+  }
+  return false;
+}
+
+// Data of what stood at this path before, also if a run was killed before its model got there.
+static void remove_old_data(struct saver *s) {
+  DIR *dir = opendir(s->path == file_base(s->path) ? "." : beside(s, ""));
+  if (!dir)
+    return;
+  const char *kept = s->n_originals ? s->location : "";
+  for (const struct dirent *entry; (entry = readdir(dir));)
+    if (is_data_of(entry->d_name, file_base(s->path)) && strcmp(entry->d_name, kept) != 0 &&
+        !is_read(s->m, beside(s, entry->d_name)))
+      unlinkat(dirfd(dir), entry->d_name, 0);
+  closedir(dir);
+}
+
 // The data file comes first: a model must not name what is not there. Both are synced before either
 // takes its place, so that little can fail in between.
 static enum status commit(struct saver *s, struct file_writer *out) {
-  TRY(file_sync(out, s->d));
-  bool replaces = exists(s->path);
   bool has_data = s->data.out != NULL;
+  TRY(file_sync(out, s->d));
+  TRY(model_unchanged(s->m, s->d));
+  bool replaces = has_data && exists(s->data.path);
   if (has_data)
     TRY(file_commit(&s->data, s->d));
   enum status status = file_commit(out, s->d);
   if (status != STATUS_OK && has_data && !replaces)
-    unlink(s->path);
+    unlink(s->data.path);
+  if (status == STATUS_OK)
+    remove_old_data(s);
   return status;
 }
 
-static enum status save(struct saver *s, struct file_writer *out, const char *path) {
-  const char *slash = strrchr(path, '/');
-  s->path = arena_printf(&s->arena, "%s.data", path);
-  s->location = arena_printf(&s->arena, "%s.data", slash ? slash + 1 : path);
+static enum status save(struct saver *s, struct file_writer *out) {
+  const char *fault;
+  s->location = arena_printf(&s->arena, "%s.%0*d%s", file_base(s->path), DIGITS, 0, extension);
   TRY(model_each_tensor(s->m->proto, save_tensor, s));
-  const char *fault = external_location_fault(s->location);
-  if (s->data.out && fault) {
-    diag_at(s->d, path, NULL, NULL);
+  if (s->data.out && (fault = external_location_fault(s->location))) {
+    diag_at(s->d, s->path, NULL, NULL);
     return diag_fail(s->d, STATUS_IO, "'%s' would be no valid name for external data: it %s",
                      s->location, fault);
   }
-  TRY(file_begin(out, path, s->d));
+  if (s->data.out)
+    name_data(s);
+  TRY(file_begin(out, s->path, s->d));
   enum status status = write_message(s->m->proto, out->out, s->d);
   if (status != STATUS_OK)
-    diag_at(s->d, path, NULL, NULL);
+    diag_at(s->d, s->path, NULL, NULL);
   TRY(status);
   return commit(s, out);
 }
 
 enum status model_save(struct model *m, const char *path, struct diag *d) {
-  struct saver s = {.m = m, .d = d};
+  struct saver s = {.m = m, .d = d, .path = path};
   struct file_writer out = {.out = NULL};
+  char unused[65];
   s.written.arena = &s.arena;
-  enum status status = save(&s, &out, path);
+  enum status status = save(&s, &out);
+  hash_end(s.hash, unused);
   file_abandon(&out);
   file_abandon(&s.data);
   restore(&s);
@@ -274,13 +341,11 @@ static bool same_folder(const char *a, const char *b) {
   return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
-static enum status copy(struct saver *s, const char *path) {
-  const char *slash = strrchr(path, '/');
-  const char *directory =
-      slash ? arena_printf(&s->arena, "%.*s", (int)(slash - path) + (slash == path), path) : ".";
+static enum status copy(struct saver *s) {
+  const char *path = s->path, *directory = file_base(path) == path ? "." : beside(s, "");
+  TRY(model_each_tensor(s->m->proto, map_external, s));
   if (same_folder(directory, s->m->directory))
     return write_bytes(path, s->m->bytes, s->m->size, s->d);
-  TRY(model_each_tensor(s->m->proto, map_external, s));
   size_t count = s->m->externals ? s->m->externals->count : 0;
   bool *created = arena_array(&s->arena, count, sizeof *created);
   enum status status = copy_externals(s, directory, created);
@@ -293,8 +358,11 @@ static enum status copy(struct saver *s, const char *path) {
 }
 
 enum status model_copy(struct model *m, const char *path, struct diag *d) {
-  struct saver s = {.m = m, .d = d};
-  enum status status = copy(&s, path);
+  struct saver s = {.m = m, .d = d, .path = path};
+  TRY(model_unchanged(m, d));
+  enum status status = copy(&s);
+  if (status == STATUS_OK)
+    remove_old_data(&s);
   arena_free(&s.arena);
   return status;
 }

@@ -28,6 +28,12 @@ test_without_engine_the_error_says_how_to_get_it() {
   holds_only . err out p.json
 }
 
+test_engine_leaves_nothing_in_the_users_home() {
+  mkdir home
+  HOME=$PWD/home XDG_CACHE_HOME='' quietly convert "$model" --data "$data" -o y.onnx
+  [ -z "$(ls -A home)" ]
+}
+
 test_option_ort_wins_over_the_environment() {
   library=$root/.deps/lib/libonnxruntime.so
   [ -f "$library" ] || return 0 # the system's own is used

@@ -5,10 +5,12 @@
 //   FAULT_AT=CALL       load (a session is made), run (of a session), kernel (a custom operator has
 //                       its result ready), close (the library is released)
 //   FAULT_COUNT=N       at the N-th such call, from 1 (default 1)
-//   FAULT=WHAT          segv, abort, stack, hang, eat, exit, kill
+//   FAULT=WHAT          segv, abort, stack, hang, eat, exit, kill, stop (until SIGCONT)
+//   FAULT_MARK=FILE     makes this file when it happens
 //
 // Without FAULT it counts the calls and prints "load 3 run 8 ..." at the end: what is there to hit.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <onnxruntime_c_api.h>
 #include <signal.h>
 #include <stddef.h>
@@ -59,6 +61,8 @@ static void happen(const char *what) {
     _exit(0);
   else if (strcmp(what, "kill") == 0)
     raise(SIGKILL);
+  else if (strcmp(what, "stop") == 0)
+    raise(SIGSTOP);
   else
     fprintf(stderr, "FAULT=%s is unknown\n", what);
 }
@@ -68,8 +72,11 @@ static void reach(enum place place) {
   calls[place]++;
   if (!what || !at || strcmp(at, place_names[place]) != 0)
     return;
-  if (calls[place] == (count ? (unsigned)atoi(count) : 1))
-    happen(what);
+  if (calls[place] != (count ? (unsigned)atoi(count) : 1))
+    return;
+  if (getenv("FAULT_MARK"))
+    close(open(getenv("FAULT_MARK"), O_WRONLY | O_CREAT, 0666));
+  happen(what);
 }
 
 static OrtStatus *ORT_API_CALL load(const OrtEnv *env, const void *data, size_t size,

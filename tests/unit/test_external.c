@@ -65,7 +65,7 @@ static int count_files(void) {
   assert_non_null(dir);
   int count = 0;
   for (const struct dirent *entry; (entry = readdir(dir));)
-    count += entry->d_name[0] != '.';
+    count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
   closedir(dir);
   return count;
 }
@@ -274,6 +274,22 @@ static void external_finds_thousands_of_tensors_fast(void **state) {
 
 // ---- Saving ----
 
+// The data file of a model that was saved: the only one of its form. NULL: there is none.
+static const char *data_of(const char *name) {
+  DIR *dir = opendir(folder);
+  assert_non_null(dir);
+  const char *found = NULL;
+  size_t length = strlen(name);
+  for (const struct dirent *entry; (entry = readdir(dir));)
+    if (strncmp(entry->d_name, name, length) == 0 &&
+        strspn(entry->d_name + length, ".0123456789abcdef") > 16) {
+      assert_null(found);
+      found = arena_strdup(&arena, entry->d_name);
+    }
+  closedir(dir);
+  return found;
+}
+
 static void save(const char *name) {
   diag_clear(&d);
   if (model_save(&model, in_folder(name), &d) != STATUS_OK)
@@ -290,13 +306,13 @@ static void save_writes_external_data_aligned_and_shared(void **state) {
   load("m.onnx");
   save("out.onnx");
   assert_string_equal(initializer(0)->external_data[0]->value, "w.bin");
-  assert_int_equal(file_size("out.onnx.data"), 2 * 4096 + 16);
+  assert_int_equal(file_size(data_of("out.onnx")), 2 * 4096 + 16);
   assert_int_equal(unlink(in_folder("w.bin")), 0);
   load("out.onnx");
   const char *const offsets[] = {"0", "4096", "0", "8192"};
   for (size_t i = 0; i < 4; i++) {
     assert_int_equal(initializer(i)->n_external_data, 3);
-    assert_string_equal(initializer(i)->external_data[0]->value, "out.onnx.data");
+    assert_string_equal(initializer(i)->external_data[0]->value, data_of("out.onnx"));
     assert_string_equal(initializer(i)->external_data[1]->value, offsets[i]);
     assert_string_equal(initializer(i)->external_data[2]->value, "16");
   }
@@ -321,7 +337,106 @@ static void save_over_its_own_input_keeps_reading_the_old(void **state) {
   load("m.onnx");
   reads(0, 8);
   reads(1, 0);
+  assert_int_equal(count_files(), 3);  // the model, and both data files
+}
+
+// At no moment does a model that is there lack its data: the old pair stays whole until the new
+// model takes the old one's place.
+static void save_replaces_a_model_and_its_data_together(void **state) {
+  (void)state;
+  write_numbers("w.bin");
+  write_model("m.onnx", shared, 2);
+  load("m.onnx");
+  save("out.onnx");
+  const char *old = data_of("out.onnx");
+  save("out.onnx");
+  assert_string_equal(data_of("out.onnx"), old);  // the same bytes, the same name
+  write_model("m.onnx", shared + 2, 2);
+  load("m.onnx");
+  save("out.onnx");
+  assert_string_not_equal(data_of("out.onnx"), old);
+  assert_int_equal(file_size(old), 0);  // it is gone
+  load("out.onnx");
+  reads(1, 2);
+  assert_int_equal(count_files(), 4);
+}
+
+static void save_removes_old_data_of_this_model_only(void **state) {
+  (void)state;
+  write_numbers("w.bin");
+  write_model("m.onnx", shared, 2);
+  static const char *const others[] = {"out.onnx.data",                       // another converter's
+                                       "out.onnx.0123456789abcde.data",       // too few digits
+                                       "out.onnx.0123456789abcdef.data.old",  // more behind
+                                       "not_out.onnx.0123456789abcdef.data"};
+  for (size_t i = 0; i < 4; i++)
+    write_file(others[i], "x", 1);
+  write_file("out.onnx.0123456789abcdef.data", "x", 1);
+  load("m.onnx");
+  assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_OK);
+  for (size_t i = 0; i < 4; i++)
+    assert_int_equal(file_size(others[i]), 1);
+  assert_int_equal(file_size("out.onnx.0123456789abcdef.data"), 0);
+}
+
+// As when a result was renamed, and is converted to its old name.
+static void save_spares_old_data_that_it_reads(void **state) {
+  (void)state;
+  const struct range own[] = {{"out.onnx.0123456789abcdef.data", "32", "16"}};
+  write_numbers("out.onnx.0123456789abcdef.data");
+  write_model("m.onnx", own, 1);
+  load("m.onnx");
+  save("out.onnx");
+  assert_true(file_size("out.onnx.0123456789abcdef.data") > 0);
+  assert_int_equal(model_copy(&model, in_folder("out.onnx"), &d), STATUS_OK);
+  assert_true(file_size("out.onnx.0123456789abcdef.data") > 0);
+}
+
+// Overwrites a byte where it lies, as nothing that writes through a temporary file does.
+static void change(const char *name, long at) {
+  FILE *f = fopen(in_folder(name), "r+b");
+  assert_non_null(f);
+  fseek(f, at, SEEK_SET);
+  int old = fgetc(f);
+  fseek(f, at, SEEK_SET);
+  fputc(old ^ 1, f);
+  assert_int_equal(fclose(f), 0);
+}
+
+static void save_refuses_what_was_changed_while_it_was_read(void **state) {
+  (void)state;
+  write_numbers("w.bin");
+  write_model("m.onnx", shared, 2);
+  load("m.onnx");
+  reads(0, 0);
+  change("m.onnx", (long)model.size - 1);
+  assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_IO);
+  assert_non_null(strstr(d.file, "m.onnx"));
+  assert_non_null(strstr(d.message, "was written to while it was being read"));
+  change("m.onnx", (long)model.size - 1);
+  struct timespec later = {.tv_nsec = 20 * 1000 * 1000};  // a file's clock may be coarse
+  nanosleep(&later, NULL);
+  diag_clear(&d);
+  change("w.bin", 3);
+  assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_IO);
+  assert_non_null(strstr(d.file, "w.bin"));
+  diag_clear(&d);
+  assert_int_equal(model_copy(&model, in_folder("out.onnx"), &d), STATUS_IO);
   assert_int_equal(count_files(), 2);
+}
+
+static void save_takes_what_was_replaced_while_it_was_read(void **state) {
+  (void)state;
+  write_numbers("w.bin");
+  write_model("m.onnx", shared, 2);
+  load("m.onnx");
+  reads(0, 0);
+  assert_int_equal(unlink(in_folder("w.bin")), 0);
+  write_file("w.bin", "another", 7);
+  assert_int_equal(unlink(in_folder("m.onnx")), 0);
+  save("out.onnx");
+  load("out.onnx");
+  reads(0, 0);
 }
 
 static void save_puts_new_external_tensors_in_the_data_file(void **state) {
@@ -344,7 +459,7 @@ static void save_puts_new_external_tensors_in_the_data_file(void **state) {
   load("out.onnx");
   reads(0, 20);
   reads(1, 20);
-  assert_int_equal(file_size("out.onnx.data"), 16);
+  assert_int_equal(file_size(data_of("out.onnx")), 16);
 }
 
 static void save_without_external_data_writes_one_file(void **state) {
@@ -387,18 +502,6 @@ static void save_refuses_more_than_2_gib(void **state) {
   assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_MODEL);
   assert_non_null(strstr(d.message, "2 GiB"));
   assert_int_equal(count_files(), 1);
-}
-
-static void save_steps_around_a_stale_temporary_file(void **state) {
-  (void)state;
-  struct bytes t = {.size = 0};
-  write_model_of("m.onnx", &t, 1);
-  char *stale = arena_printf(&arena, "out.onnx.%ld.tmp", (long)getpid());
-  write_file(stale, "x", 1);
-  load("m.onnx");
-  save("out.onnx");
-  assert_int_equal(file_size(stale), 1);
-  assert_int_equal(count_files(), 3);
 }
 
 // ---- Copying ----
@@ -484,11 +587,15 @@ int main(void) {
       TEST(external_finds_thousands_of_tensors_fast),
       TEST(save_writes_external_data_aligned_and_shared),
       TEST(save_over_its_own_input_keeps_reading_the_old),
+      TEST(save_replaces_a_model_and_its_data_together),
+      TEST(save_removes_old_data_of_this_model_only),
+      TEST(save_spares_old_data_that_it_reads),
+      TEST(save_refuses_what_was_changed_while_it_was_read),
+      TEST(save_takes_what_was_replaced_while_it_was_read),
       TEST(save_puts_new_external_tensors_in_the_data_file),
       TEST(save_without_external_data_writes_one_file),
       TEST(save_that_fails_leaves_nothing_behind),
       TEST(save_refuses_more_than_2_gib),
-      TEST(save_steps_around_a_stale_temporary_file),
       TEST(copy_keeps_bytes_and_brings_data_along),
       TEST(copy_never_overwrites_other_data),
       TEST(file_maps_an_empty_file),
