@@ -60,7 +60,13 @@ void rewrite_add_node(struct rewrite *w, int v, Onnx__NodeProto *node);
 Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char *input,
                                   const char *output);
 
-// Says in the node's metadata, under "narrowcast", what was done to it.
+// Whether the IR version of the model has metadata below the model (from 10 on).
+bool rewrite_has_metadata(const struct rewrite *w);
+
+// Says it in a doc_string, unless the author has one there.
+void rewrite_describe(struct rewrite *w, char **doc_string, const char *text);
+
+// Says in the node's metadata, under "narrowcast", what was done to it; else in its doc_string.
 void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text);
 
 // The operand format where constant v is stored in it alone, else the plan's format of v.

@@ -76,8 +76,20 @@ Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char 
   return node;
 }
 
+bool rewrite_has_metadata(const struct rewrite *w) {
+  return w->model->proto->ir_version >= 10;
+}
+
+void rewrite_describe(struct rewrite *w, char **doc_string, const char *text) {
+  if (!*doc_string || !(*doc_string)[0])
+    *doc_string = arena_printf(w->arena, "narrowcast: %s", text);
+}
+
 void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text) {
-  proto_set_entry(w->arena, &node->metadata_props, &node->n_metadata_props, "narrowcast", text);
+  if (rewrite_has_metadata(w))
+    proto_set_entry(w->arena, &node->metadata_props, &node->n_metadata_props, "narrowcast", text);
+  else
+    rewrite_describe(w, &node->doc_string, text);
 }
 
 // Adds a copy of a constant under a new name: an initializer where the scope has such, else a

@@ -432,6 +432,72 @@ static void rewrite_says_why_in_metadata(void **state) {
   assert_non_null(strstr(f->changed.proto->metadata_props[0]->value, f->m.sha256));
 }
 
+static const Onnx__ValueInfoProto *info_of(const struct planning *f, const char *name) {
+  const Onnx__GraphProto *graph = f->changed.proto->graph;
+  const Onnx__ValueInfoProto *found = NULL;
+  for (size_t i = 0; i < graph->n_value_info; i++)
+    if (strcmp(graph->value_info[i]->name, name) == 0) {
+      assert_null(found);  // declared once
+      found = graph->value_info[i];
+    }
+  return found;
+}
+
+static const Onnx__TensorProto *initializer_of(const struct planning *f, const char *name) {
+  const Onnx__GraphProto *graph = f->changed.proto->graph;
+  for (size_t i = 0; i < graph->n_initializer; i++)
+    if (strcmp(graph->initializer[i]->name, name) == 0)
+      return graph->initializer[i];
+  fail_msg("no initializer %s", name);
+  return NULL;
+}
+
+// a is declared by the author, who described it; b is not declared; y is given out.
+static void build_described(struct planning *f, int64_t ir_version) {
+  static char by_author[] = "by the author";
+  input_and_weights(f);
+  f->b.model->ir_version = ir_version;
+  build_node(&f->b, "MatMul", "x w", "a")->doc_string = by_author;
+  build_value_info(&f->b, "a", "float[2,2]");
+  build_node(&f->b, "MatMul", "a w", "b");
+  build_node(&f->b, "MatMul", "b w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+}
+
+static void rewrite_says_why_of_tensors_in_metadata_and_doc_strings(void **state) {
+  struct planning *f = *state;
+  build_described(f, 10);
+  for (const char *const *name = (const char *const[]){"a", "b", "y__fp16", NULL}; *name; name++) {
+    const Onnx__ValueInfoProto *info = info_of(f, *name);
+    assert_non_null(info);
+    assert_int_equal(info->type->tensor_type->elem_type, FLOAT16);
+    assert_string_equal(info->doc_string, "narrowcast: fp16: rule products");
+    assert_int_equal(info->n_metadata_props, 1);
+    assert_string_equal(info->metadata_props[0]->value, "fp16: rule products");
+  }
+  assert_null(info_of(f, "y"));
+  const Onnx__TensorProto *w = initializer_of(f, "w");
+  assert_int_equal(w->n_metadata_props, 1);
+  assert_string_equal(w->metadata_props[0]->value, "fp16: as all that read it take it");
+  assert_string_equal(emitted_node(f, "a")->doc_string, "by the author");
+}
+
+static void rewrite_uses_doc_strings_before_ir_10_and_keeps_the_authors(void **state) {
+  struct planning *f = *state;
+  build_described(f, 8);
+  const Onnx__NodeProto *a = emitted_node(f, "a"), *b = emitted_node(f, "b");
+  assert_int_equal(a->n_metadata_props, 0);
+  assert_string_equal(a->doc_string, "by the author");
+  assert_int_equal(b->n_metadata_props, 0);
+  assert_string_equal(b->doc_string, "narrowcast: fp16: rule products");
+  assert_int_equal(info_of(f, "b")->n_metadata_props, 0);
+  assert_string_equal(info_of(f, "b")->doc_string, "narrowcast: fp16: rule products");
+  assert_int_equal(initializer_of(f, "w")->n_metadata_props, 0);
+  assert_string_equal(initializer_of(f, "w")->doc_string,
+                      "narrowcast: fp16: as all that read it take it");
+}
+
 // ---- what stays ----
 
 static void rewrite_leaves_other_types_and_empty_inputs_alone(void **state) {
@@ -570,7 +636,8 @@ static void rewrite_drops_what_a_body_declares_of_outer_values(void **state) {
   planning_all(f);
   assert_int_equal(value_format(f, "h"), FORMAT_FP16);
   for (int s = 1; s < f->emitted.n_scopes; s++)
-    assert_int_equal(f->emitted.scopes[s].graph->n_value_info, 0);
+    for (size_t i = 0; i < f->emitted.scopes[s].graph->n_value_info; i++)
+      assert_string_not_equal(f->emitted.scopes[s].graph->value_info[i]->name, "h");
 }
 
 // What a sequence holds keeps its type: its users and its declarations expect it.
@@ -614,6 +681,8 @@ int main(void) {
       TEST(rewrite_narrows_the_interface_if_the_policy_says_so),
       TEST(rewrite_narrows_an_input_read_by_both_only_behind_it),
       TEST(rewrite_says_why_in_metadata),
+      TEST(rewrite_says_why_of_tensors_in_metadata_and_doc_strings),
+      TEST(rewrite_uses_doc_strings_before_ir_10_and_keeps_the_authors),
       TEST(rewrite_leaves_other_types_and_empty_inputs_alone),
       TEST(rewrite_leaves_resize_scales_and_regions_alone),
       TEST(rewrite_keeps_casts_of_the_author),
