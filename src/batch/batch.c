@@ -21,7 +21,7 @@ enum { ATTEMPTS = 2, TICK_MS = 100, GRACE = 10 };
 
 // Memory of a conversion, roughly: the engine and the program, and so many times what is read. The
 // model is in memory as fp32 and as the pair that is compared, each prepared by the engine.
-static const double memory_base = 200e6, memory_of_model = 6, memory_of_samples = 2;
+static const double memory_base = 200e6, memory_of_model = 7, memory_of_samples = 2;
 
 enum state { WAITING, RUNNING, DONE };
 
