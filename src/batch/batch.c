@@ -158,6 +158,8 @@ static const char *const *conversion(const struct batch *b, size_t model, const 
     add(&w, o->made_up[i]);
   for (size_t i = 0; i < o->n_arguments; i++)
     add(&w, o->arguments[i]);
+  if (m->by_hand)
+    add_pair(&w, "--overrides", m->by_hand);
   for (size_t i = 0; i < m->n_overrides; i++)
     add(&w, m->overrides[i]);
   add_pair(&w, "--output", arena_printf(b->arena, "%s/" RESULT_MODEL, folder));

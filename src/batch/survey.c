@@ -159,6 +159,8 @@ static void survey_model(const struct zoo_model *model, const struct survey_sett
     add_samples(&m, model->samples, "samples", 0);
   out->sample_bytes = m.bytes - out->bytes;
   add_policy(&m, model->policy ? model->policy : s->policy);
+  if (model->by_hand)
+    add_file(&m, "overrides", model->by_hand);
   for (size_t i = 0; i < model->n_overrides; i++)
     fprintf(m.out, "argument %s\n", model->overrides[i]);
   if (fclose(m.out) != 0)

@@ -11,6 +11,7 @@ struct zoo_model {
   const char *path;        // to open it
   const char *samples;     // NULL: made up
   const char *policy;      // NULL: the batch's
+  const char *by_hand;     // file for --overrides, or NULL
   const char **overrides;  // arguments for `convert`: "--keep", GLOB, ...
   size_t n_overrides;
   const char *folder;  // of its results: a file name that no other model of the zoo has

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct line {
-  const char *model, *name, *samples, *policy, *format, *io;
+  const char *model, *name, *samples, *policy, *overrides, *format, *io;
   const char **keep, **narrow;
 };
 
@@ -19,6 +19,7 @@ static const struct field fields[] = {
     OPTIONAL("name", name),
     OPTIONAL("samples", samples),
     OPTIONAL("policy", policy),
+    OPTIONAL("overrides", overrides),
     OPTIONAL("format", format),
     OPTIONAL("io", io),
     GLOBS(struct line, "keep", keep, 1),
@@ -47,6 +48,7 @@ static void add_model(struct zoo *z, const char *list, const struct line *l) {
   m->samples = from_folder(a, list, l->samples);
   // As everywhere, what holds a '/' or '.' is a path and anything else a shipped policy's name.
   m->policy = l->policy && strpbrk(l->policy, "/.") ? from_folder(a, list, l->policy) : l->policy;
+  m->by_hand = from_folder(a, list, l->overrides);
   if (l->format)
     add_argument(a, m, "--format", l->format);
   if (l->io)

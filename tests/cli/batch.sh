@@ -338,10 +338,16 @@ test_a_list_gives_each_model_its_own() {
 {"model": "../zoo/digits/digits.onnx", "name": "io", "format": "fp16", "io": "narrow", "samples": "../zoo/digits/samples"}
 
 {"model": "../zoo/tiny/names.onnx", "name": "kept", "keep": ["*"]}
+{"model": "../zoo/digits/digits.onnx", "name": "by hand", "overrides": "mine.json"}
 EOF
+  echo '{"overrides": [{"glob": "/stem/*", "format": "fp32", "note": "cheap"}]}' >lists/mine.json
   with_code 0 batch lists/zoo.jsonl --out res
-  has out 'models       3: 2 converted, 1 unchanged'
+  has out 'models       4: 3 converted, 1 unchanged'
   has res/summary.csv 'io,converted,fp16,real,18,17' 'kept,unchanged'
+  has res/models/by_hand-*/plan.json cheap
+  sed -i 's/cheap/dear/' lists/mine.json
+  with_code 0 batch lists/zoo.jsonl --out res
+  has err '4 models, 3 done before'
   sed 's/"keep"/"kep"/' lists/zoo.jsonl >lists/bad.jsonl
   with_code 4 batch lists/bad.jsonl --out res
   has err 'lists/bad.jsonl:4' '"keep"'
