@@ -239,7 +239,8 @@ static void record_errors(struct run *r) {
   r->plan.errors = errors;
 }
 
-enum status run_verify(struct run *r) {
+// Runs both models on the held-out samples.
+static enum status judge_claims(struct run *r) {
   struct verify_options options = {
       .threads = r->settings->threads,
       .progress = !r->settings->quiet,
@@ -253,6 +254,11 @@ enum status run_verify(struct run *r) {
                  &options, &r->arena, r->diag));
   r->has_verdict = true;
   record_errors(r);
+  return STATUS_OK;
+}
+
+enum status run_verify(struct run *r) {
+  TRY(judge_claims(r));
   recorder_action(r->recorder, "while the result was tried at every optimisation level");
   enum status status =
       verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->samples, r->held_out[0], r->diag);
@@ -285,6 +291,30 @@ static enum status plan_and_rewrite(struct run *r) {
   return run_rewrite(r);
 }
 
+// One that is only tried: whether the engine loads it does not count yet.
+static enum status try_promotions(struct run *r, const struct promotions *all, size_t count) {
+  r->promotions = promote_first(all, count, (size_t)r->graph.n_values, &r->arena);
+  TRY(plan_and_rewrite(r));
+  return judge_claims(r);
+}
+
+// The last round of promotion may have taken more than the claims need. In the rounds that are left
+// it is halved, the largest errors first, down to the fewest tensors for which they hold.
+static enum status give_back(struct run *r, int rounds) {
+  struct promotions all = r->promotions;
+  size_t enough = all.count, too_few = promote_before_last_round(&all), tried = enough;
+  for (; rounds > 0 && enough - too_few > 1; rounds--) {
+    tried = too_few + (enough - too_few) / 2;
+    TRY(try_promotions(r, &all, tried));
+    *(r->verdict.holds ? &enough : &too_few) = tried;
+  }
+  if (enough == all.count && tried == enough)
+    return STATUS_OK;
+  r->promotions = promote_first(&all, enough, (size_t)r->graph.n_values, &r->arena);
+  TRY(plan_and_rewrite(r));
+  return run_verify(r);
+}
+
 // Where promotion ends with nothing narrow, what it was to save is gone: the plan without it is
 // refused instead, with what it measured.
 static enum status take_back_promotions(struct run *r) {
@@ -301,7 +331,8 @@ enum status run_until_claims_hold(struct run *r) {
   if (plan_is_identity(&r->plan))
     return STATUS_OK;
   TRY(run_verify(r));
-  for (int round = 1; !r->verdict.holds && round <= r->policy.promotion_rounds; round++) {
+  int round = 1;
+  for (; !r->verdict.holds && round <= r->policy.promotion_rounds; round++) {
     struct verdict rehearsal;
     TRY(rehearse(r, &rehearsal));
     if (!promote_choose(&r->promotions, &r->graph, &r->plan, &r->verdict, rehearsal.values, round,
@@ -312,7 +343,8 @@ enum status run_until_claims_hold(struct run *r) {
       return take_back_promotions(r);
     TRY(run_verify(r));
   }
-  return STATUS_OK;
+  bool promoted = r->verdict.holds && r->promotions.count > 0;
+  return promoted ? give_back(r, r->policy.promotion_rounds + 1 - round) : STATUS_OK;
 }
 
 // The written file must say what the model in memory says: same nodes, same element types.

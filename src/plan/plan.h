@@ -105,6 +105,8 @@ struct promotion {
   int value;
   enum format_id from, to;
   double error;  // relative L2 that the value's own node introduced; inf if it became non-finite
+  uint8_t rung;  // the first that it may take from then on, or, if ...
+  bool of_operands;  // ... the product that makes it reads its operands as they are
 };
 struct promotions {
   uint8_t *rung;        // by value: the first rung that it may take; NULL: none is promoted

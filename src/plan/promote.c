@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct choice {
   struct promotions *into;
@@ -84,12 +85,12 @@ static void promote(struct choice *c, int v, double error) {
   struct promotions *to = c->into;
   struct promotion step = {.round = c->round, .value = v, .error = error};
   if (has_narrow_operands(c, v)) {  // the first step up
-    to->wide_operands[v] = true;
+    to->wide_operands[v] = step.of_operands = true;
     step.from = c->plan->operand_format;
     step.to = c->plan->values[v].format;
   } else {
     int from = rung_of(c->plan, c->plan->values[v].format);
-    to->rung[v] = (uint8_t)(from + 1);
+    to->rung[v] = step.rung = (uint8_t)(from + 1);
     step.from = c->plan->ladder[from];
     step.to = c->plan->ladder[from + 1];
   }
@@ -202,4 +203,42 @@ bool promote_choose(struct promotions *into, struct graph *g, const struct plan 
       into->handled[i] = true;
     }
   return into->count > before;
+}
+
+size_t promote_before_last_round(const struct promotions *p) {
+  size_t count = p->count;
+  while (count > 0 && p->log[count - 1].round == p->log[p->count - 1].round)
+    count--;
+  return count;
+}
+
+static int compare_entries(const void *x, const void *y) {
+  const struct promotion *a = x, *b = y;
+  if (a->round != b->round)
+    return a->round < b->round ? -1 : 1;
+  if (a->error != b->error)
+    return a->error > b->error ? -1 : 1;
+  return a->value < b->value ? -1 : a->value > b->value;
+}
+
+struct promotions promote_first(const struct promotions *all, size_t count, size_t values,
+                                struct arena *a) {
+  struct promotions p = {
+      .rung = arena_array(a, values, sizeof *p.rung),
+      .wide_operands = arena_array(a, values, sizeof *p.wide_operands),
+      .handled = all->handled,
+      .log = arena_array(a, all->count, sizeof *p.log),
+      .count = count,
+      .capacity = all->count,
+  };
+  memcpy(p.log, all->log, all->count * sizeof *p.log);
+  qsort(p.log, all->count, sizeof *p.log, compare_entries);
+  for (size_t i = 0; i < count; i++) {
+    const struct promotion *entry = &p.log[i];
+    if (entry->of_operands)
+      p.wide_operands[entry->value] = true;
+    else if (p.rung[entry->value] < entry->rung)
+      p.rung[entry->value] = entry->rung;
+  }
+  return p;
 }

@@ -19,4 +19,12 @@ bool promote_choose(struct promotions *into, struct graph *g, const struct plan 
                     const struct verdict *v, const struct compare *errors, int round,
                     struct arena *a);
 
+// The number of entries of the log before its last round.
+size_t promote_before_last_round(const struct promotions *p);
+
+// The first `count` entries of the log of `all` alone, where entries of one round stand in the
+// order of their errors, largest first. `values` is the number of values.
+struct promotions promote_first(const struct promotions *all, size_t count, size_t values,
+                                struct arena *a);
+
 #endif

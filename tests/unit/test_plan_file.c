@@ -90,8 +90,9 @@ static void plan_file_of_a_ladder_read_and_written_again_is_the_same(void **stat
   planning_see(f, "y", (float[]){1e6f}, 1);
   planning_decide(f);
   assert_int_equal(node_format(f, "y"), FORMAT_BF16);
-  static struct promotion log[] = {{1, 0, FORMAT_FP16, FORMAT_BF16, 0.25},
-                                   {2, 1, FORMAT_FP16, FORMAT_FP32, INFINITY}};
+  static struct promotion log[] = {
+      {.round = 1, .value = 0, .from = FORMAT_FP16, .to = FORMAT_BF16, .error = 0.25},
+      {.round = 2, .value = 1, .from = FORMAT_FP16, .to = FORMAT_FP32, .error = INFINITY}};
   static const struct promotions promotions = {.log = log, .count = 2};
   f->p.promotions = &promotions;
   f->p.costs.target = NULL;  // is not read back: an edit of a node would make it wrong
