@@ -605,6 +605,7 @@ enum status graph_build(struct graph *g, struct model *m, const struct schema_ta
   g->all_listed = lists_all_initializers(g);
   TRY(define_functions(&b, m->proto));
   TRY(resolve(&b));
+  graph_mark(g);
   TRY(graph_sort(g, d));
   return types_infer(g, d);
 }

@@ -35,6 +35,8 @@ struct value {
   struct use *uses;                // in every scope that sees the value, in id order
   int n_uses;
   bool is_output;  // of its own scope
+  bool omitted;    // formal of a function that some call leaves out
+  bool trained;    // used by name in training_info, and so bound to its type
   // As the file declares it: for an input or formal there, else as an output of its scope, else in
   // value_info (which may be wrong: nothing but a value of an unknown operator takes its type).
   struct type declared;
@@ -120,9 +122,9 @@ Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name)
 // True for a value (not -1) that is an fp32 tensor.
 bool graph_is_fp32(const struct graph *g, int value);
 
-// True if the value is an initializer that callers are not meant to override, or comes from a
-// Constant node. An initializer that is a graph input as well can be overridden, except in models
-// that list all of theirs (as every one below IR 4 does).
+// True if the value is an initializer that callers are not meant to override and no training step
+// changes, or comes from a Constant node. An initializer that is a graph input as well can be
+// overridden, except in models that list all of theirs (as every one below IR 4 does).
 bool graph_is_constant(const struct graph *g, int value);
 
 // The constant tensor that the value holds: a dense initializer that is not a graph input, or the

@@ -1,4 +1,4 @@
-// What the files that build the index (graph.c, graph_order.c, types.c) share.
+// What the files that build the index (graph.c, graph_order.c, graph_marks.c, types.c) share.
 #ifndef GRAPH_BUILD_H
 #define GRAPH_BUILD_H
 
@@ -10,6 +10,9 @@ enum { PATH_MAX_BYTES = 2000 };
 
 // Fills scope.order of every scope. Errors: STATUS_MODEL (a cycle).
 enum status graph_sort(struct graph *g, struct diag *d);
+
+// Sets value.omitted and value.trained.
+void graph_mark(struct graph *g);
 
 // protobuf-c gives NULL for a string that is absent.
 static inline const char *text_of(const char *text) {

@@ -117,7 +117,7 @@ bool graph_is_fp32(const struct graph *g, int value) {
 bool graph_is_constant(const struct graph *g, int value) {
   const struct value *v = &g->values[value];
   if (v->origin == ORIGIN_INITIALIZER || listed_initializer(g, v))
-    return true;
+    return !v->trained;
   return v->origin == ORIGIN_NODE && g->nodes[v->producer].function < 0 &&
          node_is(g->nodes[v->producer].proto, "Constant");
 }
@@ -125,7 +125,7 @@ bool graph_is_constant(const struct graph *g, int value) {
 Onnx__TensorProto *graph_constant(struct graph *g, int value) {
   struct value *v = &g->values[value];
   if (v->origin == ORIGIN_INITIALIZER || listed_initializer(g, v))
-    return v->initializer;
+    return v->trained ? NULL : v->initializer;
   if (v->origin != ORIGIN_NODE || v->output != 0)
     return NULL;
   const struct node *n = &g->nodes[v->producer];

@@ -44,7 +44,8 @@ static const struct {
     [REASON_STEP] = {"step", "updates of a value are smaller than a step of the format"},
     [REASON_UNSTABLE] = {"unstable", "windows disagree on the scale that a value needs"},
     [REASON_OVERRIDE] = {"override", "a person decided so: see the note of the override"},
-    [REASON_POLYMORPHIC] = {"polymorphic", "its function is called with different types"},
+    [REASON_POLYMORPHIC] = {"polymorphic",
+                            "its function is called with different types or without a value"},
 };
 
 const char *reason_name(enum reason r) {
@@ -312,12 +313,22 @@ static bool touches_containers(const struct graph *g, const struct node *node) {
   return false;
 }
 
+bool plan_types_vary(const struct graph *g, int n) {
+  const struct node *node = &g->nodes[n];
+  if (g->scopes[node->scope].polymorphic)
+    return true;
+  for (int k = 0; k < node->n_inputs; k++)
+    if (node->inputs[k] >= 0 && g->values[node->inputs[k]].omitted)
+      return true;
+  return false;
+}
+
 const char *plan_refuses_format(const struct graph *g, int n, enum format_id f, struct arena *a) {
   const struct node *node = &g->nodes[n];
   if (f == FORMAT_FP32)
     return NULL;
   int var = plan_main_variable(g, n);
-  if (g->scopes[node->scope].polymorphic || node->function >= 0 || var < 0)
+  if (plan_types_vary(g, n) || node->function >= 0 || var < 0)
     return "this node has no fp32 tensor whose format can change";
   if (touches_containers(g, node))
     return "it makes or takes a sequence, optional or map, whose format cannot change";
@@ -367,7 +378,7 @@ static bool is_converted(const Onnx__ModelProto *m) {
 // A reason that needs no number: REASON_NONE if the node's values decide.
 static enum reason structural_reason(const struct planner *pl, int n) {
   const struct node *node = &pl->graph->nodes[n];
-  if (pl->graph->scopes[node->scope].polymorphic)
+  if (plan_types_vary(pl->graph, n))
     return REASON_POLYMORPHIC;
   bool constant = node->n_outputs == 1 && node->outputs[0] >= 0 &&
                   graph_is_constant(pl->graph, node->outputs[0]);

@@ -23,31 +23,33 @@ static void retype_listed_input(struct rewrite *w, int v, int elem_type) {
   const struct scope *scope = &w->graph->scopes[value->scope];
   if (value->origin != ORIGIN_INPUT || !scope->graph)
     return;
-  for (size_t i = 0; i < scope->graph->n_input; i++) {
-    Onnx__ValueInfoProto *info = scope->graph->input[i];
-    if (info->name && strcmp(info->name, value->name) == 0 && info->type &&
-        info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-      info->type->tensor_type->elem_type = elem_type;
-  }
+  Onnx__ValueInfoProto *info = scope->graph->input[value->output];
+  if (info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+    info->type->tensor_type->elem_type = elem_type;
 }
 
 void rewrite_replace_constant(struct rewrite *w, int v, Onnx__TensorProto *narrow) {
   const struct value *value = &w->graph->values[v];
   if (value->origin != ORIGIN_NODE) {
-    Onnx__TensorProto *old = value->initializer;
-    ProtobufCMessage base = old->base;
-    char *name = old->name;
-    *old = *narrow;
-    old->base = base;
-    old->name = name;
+    Onnx__TensorProto *tensor = value->initializer, old = *tensor;
+    *tensor = *narrow;
+    tensor->base = old.base;  // with its unknown fields
+    tensor->name = old.name;
+    tensor->doc_string = old.doc_string;
+    tensor->n_metadata_props = old.n_metadata_props;
+    tensor->metadata_props = old.metadata_props;
     retype_listed_input(w, v, narrow->data_type);
     return;
   }
   Onnx__NodeProto *node = w->graph->nodes[value->producer].proto;
-  Onnx__AttributeProto *attribute = proto_tensor_attribute(w->arena, "value", narrow);
-  for (size_t i = 0; i < node->n_attribute; i++)
-    if (strncmp(node->attribute[i]->name, "value", 5) == 0)
-      node->attribute[i] = attribute;
+  for (size_t i = 0; i < node->n_attribute; i++) {
+    const Onnx__AttributeProto *old = node->attribute[i];
+    if (strncmp(old->name, "value", 5) != 0)
+      continue;
+    node->attribute[i] = proto_tensor_attribute(w->arena, "value", narrow);
+    node->attribute[i]->base = old->base;  // with its unknown fields
+    node->attribute[i]->doc_string = old->doc_string;
+  }
 }
 
 static bool is_exact(struct copy copy) {

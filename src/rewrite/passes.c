@@ -11,7 +11,7 @@
 
 enum { FIRST_SUFFIX = 2 };  // "x__fp16", then "x__fp16_2"
 
-// The first six make one change between them: a reader renamed by one is typed right only after
+// The first seven make one change between them: a reader renamed by one is typed right only after
 // the others. `whole` says that the model is consistent again after the pass, and the driver has it
 // checked.
 static const struct {
@@ -24,6 +24,7 @@ static const struct {
     {"type_attributes", pass_type_attributes, false},
     {"casts", pass_casts, false},
     {"quantise", pass_quantise, false},
+    {"devices", pass_devices, false},
     {"interface", pass_interface, true},
     {"metadata", pass_metadata, true},
 };
@@ -156,6 +157,7 @@ enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *fr
   }
   Onnx__TensorProto *copy = tensor_new(w->arena, name, formats[f].onnx_type, from->n_dims,
                                        from->dims, codes, t.count * width);
+  copy->base = from->base;  // with its unknown fields
   copy->doc_string = from->doc_string;
   copy->n_metadata_props = from->n_metadata_props;
   copy->metadata_props = from->metadata_props;
@@ -218,6 +220,16 @@ static void splice_scopes(struct rewrite *w) {
   }
 }
 
+// A function may be given twice if both are the same; then only the first is in the index, and is
+// rewritten.
+static void drop_repeated_functions(struct rewrite *w) {
+  size_t kept = 0;
+  for (int s = 0; s < w->graph->n_scopes; s++)
+    if (w->graph->scopes[s].kind == SCOPE_FUNCTION)
+      w->model->proto->functions[kept++] = w->graph->scopes[s].function;
+  w->model->proto->n_functions = kept;
+}
+
 static void collect_names(struct rewrite *w) {
   const struct graph *g = w->graph;
   w->names.arena = w->arena;
@@ -246,6 +258,7 @@ enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p
   for (size_t v = 0; v < values; v++)
     w.first_added[v] = w.last_added[v] = -1;
   collect_names(&w);
+  drop_repeated_functions(&w);
   bool spliced = false;
   for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
     TRY(passes[i].run(&w, d));

@@ -112,21 +112,11 @@ static void choose_outputs(struct instrumentation *in, const struct node *n) {
 }
 
 // A formal that some call leaves out cannot be observed: there is no tensor in that call.
-static void leave_out_omitted(struct instrumentation *in, const struct node *call) {
-  const struct scope *body = &in->graph->scopes[call->function];
-  for (int k = 0; k < body->n_inputs; k++)
-    if (k >= call->n_inputs || call->inputs[k] < 0)
-      in->observed[body->inputs[k]] = false;
-}
-
 static void choose_observed(struct instrumentation *in) {
   const struct graph *g = in->graph;
   for (int v = 0; v < g->n_values; v++)
-    if (g->values[v].origin != ORIGIN_NODE && trace_measures(in->graph, v))
+    if (g->values[v].origin != ORIGIN_NODE && !g->values[v].omitted && trace_measures(in->graph, v))
       in->observed[v] = true;
-  for (int n = 0; n < g->n_nodes; n++)
-    if (g->nodes[n].function >= 0)
-      leave_out_omitted(in, &g->nodes[n]);
   for (int s = 0; s < g->n_scopes; s++)
     for (int k = 0; k < g->scopes[s].n_nodes; k++)
       choose_outputs(in, &g->nodes[g->scopes[s].order[k]]);
