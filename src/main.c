@@ -17,7 +17,7 @@ const struct command commands[] = {
      "Without --data the inputs are made up, and the summary says so. The model is written only "
      "if\n"
      "every claim of the policy holds; exit code 1 says that one does not.",
-     "pdrntoSTfkwDiaOjxmIJq", command_convert},
+     "pdrntoSTvRfkwDiaOjxmIJq", command_convert},
     {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
      "J", command_inspect},
     {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
@@ -37,8 +37,13 @@ const struct command commands[] = {
      "runs the narrow model emulated beside the fp32 one and judges the claims",
      "MODEL is the source; the plan says what the narrow one is. If the samples are as many as "
      "the\n"
-     "plan was made from, the held-out ones are used, else all of them.",
-     "PdrnOjxmIJq", command_verify},
+     "plan was made from, the held-out ones are used, else all of them. With -o the verdict is\n"
+     "written to a file too, with the error of every tensor.",
+     "PdrnoOjxmIJq", command_verify},
+    {"report", "PLAN", 1, 1, "writes a page on which a plan can be reviewed",
+     "Needs neither model nor data nor ONNX Runtime. With --trace and --verdict it shows what was\n"
+     "measured, too; they must be of this plan. The page is one file and asks for no network.",
+     "tVWoq", command_report},
     {"explain", "PLAN [NAME]", 1, 2, "tells why a plan decides as it does",
      "NAME is a node, a tensor or a glob: prints rule, numbers beside thresholds, neighbours, "
      "modelled\n"

@@ -1,6 +1,6 @@
 // Data files that the program carries inside (rules/*.json, rules/targets/*.json,
-// proto/operators.tsv), made by embed.cmake at build time. `text` ends with a NUL that `size` does
-// not count; the table ends with a row whose name is NULL.
+// proto/operators.tsv, report/template.html), made by embed.cmake at build time. `text` ends with a
+// NUL that `size` does not count; the table ends with a row whose name is NULL.
 #ifndef EMBEDDED_H
 #define EMBEDDED_H
 

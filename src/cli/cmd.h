@@ -37,6 +37,6 @@ void print_command_help(const struct command *command, FILE *out);
 
 command_run command_inspect, command_trace, command_plan, command_rewrite, command_verify,
     command_convert, command_batch, command_policy, command_formats, command_explain, command_diff,
-    command_emit;
+    command_emit, command_report;
 
 #endif

@@ -1,18 +1,11 @@
 // convert: the whole pipeline in one process. The table of contents of the program.
 #include "cmd.h"
+#include "records.h"
 #include "summary.h"
 
-static enum status save_what_was_asked(struct run *r) {
-  const struct settings *s = r->settings;
-  if (s->save_trace)
-    TRY(trace_write(&r->trace, &r->graph, s->save_trace, r->diag));
-  if (s->save_plan)
-    TRY(plan_write(&r->plan, &r->graph, s->save_plan, r->diag));
-  return STATUS_OK;
-}
-
 static enum status check_outputs(struct run *r, const char *output) {
-  const char *paths[] = {output, r->settings->save_plan, r->settings->save_trace};
+  const char *paths[] = {output, r->settings->save_plan, r->settings->save_trace,
+                         r->settings->save_verdict, r->settings->report};
   return run_check_outputs(r, paths, sizeof paths / sizeof paths[0]);
 }
 
@@ -27,7 +20,7 @@ enum status command_convert(struct run *r) {
   TRY(run_until_claims_hold(r));
   warn_of_idle_overrides(r);
   TRY(model_unchanged(&r->model, r->diag));
-  TRY(save_what_was_asked(r));
+  TRY(records_save(r));
 
   bool holds = !r->has_verdict || verdict_holds(&r->verdict);
   if (holds || r->settings->save_anyway)

@@ -28,13 +28,16 @@ static const struct {
      "MODEL is a training step: its output NEW is the next W; repeatable"},
     {'s', "steps", "N", "steps of the training, over the samples again and again"},
     {'P', "plan", "FILE", "the plan to apply"},
-    {'V', "verdict", "FILE", "errors from what `verify --json` printed"},
+    {'V', "verdict", "FILE", "what was measured, from this verdict file"},
     {'y', "why-not", "FORMAT", "rank what keeps nodes out of this format"},
     {'F', "for", "tensorrt|onnxruntime", "the tool to write for"},
     {'o', "output", "FILE", "where the result goes"},
     {'C', "check", NULL, "check the plan against the model and write nothing"},
     {'S', "save-plan", "FILE", "write the plan as well"},
     {'T', "save-trace", "FILE", "write the trace as well"},
+    {'v', "save-verdict", "FILE", "write the verdict as well"},
+    {'R', "report", "FILE", "write a report as well, HTML, or Markdown if it ends with .md"},
+    {'W', "format", "html|md", "a page to open in a browser, or Markdown (default html)"},
     {'f', "format", "NAME", "fp16 or bf16 instead of the policy's ladder"},
     {'k', "keep", "GLOB", "leave matching nodes as they are (by node or tensor name); repeatable"},
     {'w', "narrow", "GLOB", "narrow matching nodes where their values allow it; repeatable"},
@@ -114,6 +117,9 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   case 'o': s->output = argument; break;
   case 'S': s->save_plan = argument; break;
   case 'T': s->save_trace = argument; break;
+  case 'v': s->save_verdict = argument; break;
+  case 'R': s->report = argument; break;
+  case 'W': s->report_form = argument; break;
   case 'f': s->format = argument; break;
   case 'k': add_override(s, "keep", argument, a); break;
   case 'w': add_override(s, "narrow", argument, a); break;

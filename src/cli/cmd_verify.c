@@ -1,5 +1,6 @@
-// verify: what a plan's claims measure on samples. Writes nothing.
+// verify: what a plan's claims measure on samples. Writes no model.
 #include "cmd.h"
+#include "records.h"
 #include "summary.h"
 
 // The held-out part is known again only if these are as many samples as the plan was made from.
@@ -19,15 +20,19 @@ enum status command_verify(struct run *r) {
     return diag_fail(r->diag, STATUS_USAGE, "verify needs --plan FILE");
   }
   TRY(run_load_model(r));
+  TRY(run_check_outputs(r, &r->settings->output, 1));
   TRY(run_read_plan(r));
   TRY(run_rewrite(r));
   TRY(run_open_engine(r));
   TRY(run_open_samples(r, &r->plan.hold_out));
   use_all_samples(r);
   TRY(run_verify(r));
+  const char *output = r->settings->output;
+  if (output)
+    TRY(records_save_verdict(r, output));
   if (r->settings->json)
-    summary_json(r, NULL, stdout);
+    summary_json(r, output, stdout);
   else
-    summary_text(r, NULL, stdout);
+    summary_text(r, output, stdout);
   return verdict_holds(&r->verdict) ? STATUS_OK : STATUS_CLAIM;
 }

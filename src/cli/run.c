@@ -87,7 +87,7 @@ static enum status refuse_output(struct run *r, const char *path, const char *wh
 
 static bool is_read(const struct settings *s, const char *path) {
   bool read = same_file(path, s->trace) || same_file(path, s->plan) || same_file(path, s->policy) ||
-              same_file(path, s->by_hand);
+              same_file(path, s->by_hand) || same_file(path, s->verdict);
   for (size_t i = 0; i < s->n_checkpoints && !read; i++)
     read = same_file(path, s->checkpoints[i]);
   return read;
@@ -99,7 +99,7 @@ enum status run_check_outputs(struct run *r, const char *const *paths, int count
     if (!paths[i])
       continue;
     if (same_file(paths[i], r->settings->model))
-      return refuse_output(r, paths[i], "the model that is read");
+      return refuse_output(r, paths[i], "the file that is read");
     if (is_read(r->settings, paths[i]))
       return refuse_output(r, paths[i], "a file that this run reads");
     for (size_t k = 0; e && k < e->count; k++)

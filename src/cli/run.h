@@ -19,7 +19,9 @@ struct settings {
   const char *const *arguments;  // all of them
   size_t n_arguments;
   const char *policy, *data, *output, *trace, *plan;
-  const char *save_plan, *save_trace;
+  const char *save_plan, *save_trace, *save_verdict;
+  const char *report;       // where convert writes one
+  const char *report_form;  // "html" or "md"
   const char *ort;
   const char *format, *io;
   const char *by_hand;  // overrides

@@ -2,6 +2,7 @@
 #include "summary.h"
 
 #include "json.h"
+#include "verdict_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -450,30 +451,6 @@ static void json_modelled(const struct plan *p, struct json_writer *w) {
   json_end_object(w);
 }
 
-static void json_verdict_outputs(const struct verdict *v, struct json_writer *w) {
-  json_array(w, "outputs");
-  for (int i = 0; i < v->n_outputs; i++) {
-    const struct compare *c = &v->outputs[i].error;
-    json_object(w, NULL);
-    json_string(w, "output", v->outputs[i].name);
-    json_number(w, "max_abs", (double)c->max_abs);
-    json_number(w, "relative_l2", compare_relative_l2(c));
-    json_number(w, "cosine", compare_cosine(c));
-    json_number(w, "sqnr_db", compare_sqnr_db(c));
-    if (c->rows)
-      json_number(w, "top1", compare_top1(c));
-    json_integer(w, "newly_nonfinite", (int64_t)c->newly_nonfinite);
-    json_integer(w, "shape_mismatches", (int64_t)c->mismatched);
-    if (c->labelled) {
-      json_integer(w, "labelled", (int64_t)c->labelled);
-      json_integer(w, "fp32_right", (int64_t)c->reference_right);
-      json_integer(w, "narrow_right", (int64_t)c->narrow_right);
-    }
-    json_end_object(w);
-  }
-  json_end_array(w);
-}
-
 // What was compared, for `explain --verdict`.
 static void json_verdict_values(const struct run *r, struct json_writer *w) {
   const struct verdict *v = &r->verdict;
@@ -490,34 +467,9 @@ static void json_verdict_values(const struct run *r, struct json_writer *w) {
 }
 
 static void json_verdict(const struct run *r, struct json_writer *w) {
-  const struct verdict *v = &r->verdict;
   json_object(w, "verdict");
-  json_bool(w, "holds", v->holds);
-  json_integer(w, "samples", (int64_t)v->samples);
-  json_bool(w, "held_out", v->held_out);
-  json_array(w, "claims");
-  for (int i = 0; i < v->n_claims; i++) {
-    const struct verdict_claim *c = &v->claims[i];
-    json_object(w, NULL);
-    json_string(w, "id", c->claim->id);
-    json_string(w, "metric", metric_name(c->claim->metric));
-    json_string(w, "output", c->output);
-    json_number(w, "measured", c->measured);
-    json_number(w, "limit", c->claim->limit);
-    json_bool(w, "holds", c->holds);
-    json_string(w, "worst_sample", c->sample);
-    json_end_object(w);
-  }
-  json_end_array(w);
-  json_verdict_outputs(v, w);
+  verdict_print_members(&r->verdict, &r->graph, w);
   json_verdict_values(r, w);
-  json_string(w, "first_nonfinite",
-              v->first_nonfinite >= 0 ? graph_value_label(&r->graph, v->first_nonfinite) : "");
-  json_string(w, "worst_local",
-              v->worst_local >= 0 ? graph_value_label(&r->graph, v->worst_local) : "");
-  json_number(w, "worst_local_error", v->worst_local_error);
-  json_bool(w, "loads", v->loads_everywhere);
-  json_bool(w, "engine_has_kernels", v->has_kernels);
   json_end_object(w);
 }
 

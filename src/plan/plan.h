@@ -263,6 +263,7 @@ void plan_find_headroom(struct plan *p, struct graph *g);
 // format is one that the operator's schema allows at that place (each illegal edit is named).
 enum status plan_write(const struct plan *p, const struct graph *g, const char *path,
                        struct diag *d);
+void plan_print(const struct plan *p, const struct graph *g, FILE *out);  // what plan_write writes
 enum status plan_read(struct plan *p, struct graph *g, const char *path, struct arena *a,
                       struct diag *d);
 

@@ -339,11 +339,8 @@ static void write_values(struct json_writer *w, const struct plan *p, const stru
   json_end_array(w);
 }
 
-enum status plan_write(const struct plan *p, const struct graph *g, const char *path,
-                       struct diag *d) {
-  struct file_writer file;
-  TRY(file_begin(&file, path, d));
-  struct json_writer w = {.out = file.out, .inline_depth = 2};
+void plan_print(const struct plan *p, const struct graph *g, FILE *out) {
+  struct json_writer w = {.out = out, .inline_depth = 2};
   json_object(&w, NULL);
   json_integer(&w, "schema", 1);
   json_string(&w, "tool", "narrowcast " NARROWCAST_VERSION);
@@ -361,5 +358,12 @@ enum status plan_write(const struct plan *p, const struct graph *g, const char *
   write_nodes(&w, p, g);
   write_values(&w, p, g);
   json_end_object(&w);
+}
+
+enum status plan_write(const struct plan *p, const struct graph *g, const char *path,
+                       struct diag *d) {
+  struct file_writer file;
+  TRY(file_begin(&file, path, d));
+  plan_print(p, g, file.out);
   return file_commit(&file, d);
 }

@@ -67,7 +67,7 @@ struct review {
 // plan may be applied to a model, plan_read says.
 enum status review_read(struct review *r, const char *path, struct arena *a, struct diag *d);
 
-// Puts the errors that `verify --json` printed to the file `path` into r->values.
+// Puts the errors of a verdict file, or of what `verify --json` printed, into r->values.
 enum status review_read_errors(struct review *r, const char *path, struct arena *a, struct diag *d);
 
 // The rule of that id, or NULL.

@@ -296,17 +296,18 @@ const struct review_rule *review_find_rule(const struct review *r, const char *i
 
 // ---- the verdict ----
 
+// A verdict file, or what `verify --json` printed.
 static enum status read_verdict(struct reading *r, const cJSON *root) {
-  const cJSON *values, *item;
+  const cJSON *values, *item, *verdict = member(root, "verdict");
   const char *sha256;
-  TRY(text(r, root, "sha256", &sha256));
+  TRY(text(r, verdict ? root : member(root, "model"), "sha256", &sha256));
   if (strcmp(sha256, r->review->model_sha256) != 0)
     return READ_FAIL(r, "is of another model than %s", r->review->path);
-  TRY(list(r, member(root, "verdict"), "values", &values));
+  TRY(list(r, verdict ? verdict : root, "values", &values));
   cJSON_ArrayForEach(item, values) {
-    const char *label;
-    TRY(text(r, item, "value", &label));
-    int v = map_get(&r->review->values_by_label, 0, label);
+    const char *name, *scope = optional_text(r, item, "scope");
+    TRY(text(r, item, "value", &name));
+    int v = map_get(&r->review->values_by_label, 0, value_label(r, scope ? scope : "", name));
     if (v >= 0)
       r->review->values[v].error = number(item, "relative_l2", NAN);
   }

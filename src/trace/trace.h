@@ -103,6 +103,7 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, enum tra
 // and name. trace_read refuses a trace of another model (STATUS_POLICY) and ignores nothing
 // silently.
 enum status trace_write(const struct trace *t, struct graph *g, const char *path, struct diag *d);
+void trace_print(const struct trace *t, struct graph *g, FILE *out);  // what trace_write writes
 enum status trace_read(struct trace *t, struct graph *g, const char *path, struct arena *a,
                        struct diag *d);
 

@@ -130,10 +130,8 @@ static void write_header(struct json_writer *w, const struct trace *t, const str
   json_end_object(w);
 }
 
-enum status trace_write(const struct trace *t, struct graph *g, const char *path, struct diag *d) {
-  struct file_writer file = {0};
-  TRY(file_begin(&file, path, d));
-  struct json_writer w = {.out = file.out, .inline_depth = 2};
+void trace_print(const struct trace *t, struct graph *g, FILE *out) {
+  struct json_writer w = {.out = out, .inline_depth = 2};
   json_object(&w, NULL);
   write_header(&w, t, g);
   json_array(&w, "values");
@@ -143,6 +141,12 @@ enum status trace_write(const struct trace *t, struct graph *g, const char *path
   json_end_array(&w);
   trace_write_updates(&w, t, g);
   json_end_object(&w);
+}
+
+enum status trace_write(const struct trace *t, struct graph *g, const char *path, struct diag *d) {
+  struct file_writer file = {0};
+  TRY(file_begin(&file, path, d));
+  trace_print(t, g, file.out);
   return file_commit(&file, d);
 }
 

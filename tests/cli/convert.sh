@@ -178,7 +178,7 @@ test_no_temporary_files_are_left() {
 test_output_may_not_be_what_is_read() {
   cp "$model" y.onnx
   with_code 2 convert y.onnx --data "$data" -o y.onnx
-  has err y.onnx 'the model that is read'
+  has err y.onnx 'the file that is read'
   with_code 2 convert y.onnx --data "$data" -o out.onnx --save-plan y.onnx
   with_code 2 trace y.onnx --data "$data" -o y.onnx
   with_code 2 plan y.onnx -o ./y.onnx

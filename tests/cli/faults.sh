@@ -282,7 +282,7 @@ test_output_may_not_be_what_is_read_by_any_name() {
   for name in folder/m.onnx symbolic.onnx hard.onnx linked/m.onnx folder/../folder//m.onnx \
     "$PWD/folder/m.onnx"; do
     with_code 2 convert folder/m.onnx --data "$data" -o "$name"
-    has err 'the model that is read'
+    has err 'the file that is read'
     same folder/m.onnx "$model"
     tried 'output is the input' "$(basename "$(dirname "$name")")/$(basename "$name")" "exit code 2"
   done

@@ -2,7 +2,7 @@
 # The command line itself: help, versions, and what is said of a wrong one.
 . "$(dirname "$0")/lib.sh"
 
-commands='convert inspect trace plan rewrite verify explain diff emit policy formats'
+commands='convert inspect trace plan rewrite verify report explain diff emit policy formats'
 
 test_help_lists_commands_and_exit_codes() {
   quietly --help

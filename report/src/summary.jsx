@@ -1,0 +1,421 @@
+// The top of the report: the verdict, its claims and their limits, and what the plan costs.
+import * as Plot from "@observablehq/plot";
+import { useState } from "preact/hooks";
+import { formatsIn, isLowerBound, reasonText, verdictState } from "./data.js";
+import { Chart, Format, Name, OpenLabel, Section, colour, usePage } from "./parts.jsx";
+import { bytes, count, number, plural, seconds, share, shown, toNumber } from "./text.js";
+
+const states = {
+  holds: ["good", "✓", "Every claim holds"],
+  refused: ["bad", "✕", "Refused: a claim does not hold"],
+  "not-loaded": ["bad", "✕", "Refused: ONNX Runtime does not load or run the result"],
+  none: ["open", "?", "Not verified"],
+};
+
+export const isMadeUp = ({ plan, verdict }) => plan.statistics.source === "synthetic" || Boolean(verdict?.synthetic);
+
+export function verdictText(data) {
+  const { verdict } = data;
+  const state = verdictState(verdict);
+  if (state === "holds" && verdict.claims.length && isMadeUp(data))
+    return ["open", "!", "Every claim holds, on made-up inputs"];
+  if (state === "holds" && verdict.claims.length === 0)
+    return ["open", "?", "Nothing promised: no claim applies to this model's outputs"];
+  return states[state];
+}
+
+function VerdictSentence({ verdict }) {
+  if (!verdict) return <p>No verdict was given with this plan: nothing below was measured on its result.</p>;
+  return (
+    <p>
+      Judged by emulation beside fp32 on {plural(verdict.samples, verdict.held_out ? "held-out sample" : "sample")}
+      {verdict.held_out ? "" : ", which had calibrated it too"}
+      {verdict.engine ? `, in ONNX Runtime ${shown(verdict.engine)}` : ""}.{" "}
+      {verdict.loads && "The result loads and runs there at every optimisation level."}
+      {!verdict.loads && !verdict.engine_has_kernels && "The engine has no CPU kernels to load the result with."}
+    </p>
+  );
+}
+
+function Culprit({ verdict }) {
+  if (!verdict || verdict.holds) return null;
+  return (
+    <p>
+      {verdict.first_nonfinite && <>First tensor that is not finite: <OpenLabel label={verdict.first_nonfinite} />. </>}
+      {verdict.worst_local && <>Largest error of its own: <OpenLabel label={verdict.worst_local} />, relative
+        L2 {number(toNumber(verdict.worst_local_error))} beyond its inputs.</>}
+    </p>
+  );
+}
+
+export function Verdict() {
+  const { data } = usePage();
+  const { verdict } = data;
+  const [tone, mark, text] = verdictText(data);
+  return (
+    <div class={`verdict ${tone}`} id="verdict">
+      <div class="mark" aria-hidden="true">{mark}</div>
+      <div>
+        <h1>{text}</h1>
+        <VerdictSentence verdict={verdict} />
+        <Culprit verdict={verdict} />
+        {isMadeUp(data) && <p class="caution"><b>Nothing real was measured.</b> The inputs were made up; this says little of real data.</p>}
+      </div>
+    </div>
+  );
+}
+
+function Figure({ label, children, detail }) {
+  return <div class="figure"><dt>{label}</dt><dd>{children}<small>{detail}</small></dd></div>;
+}
+
+function FormatBar({ data }) {
+  const formats = formatsIn(data, data.nodes);
+  const of = (format) => data.nodes.filter((node) => node.format === format).length;
+  const parts = formats.map((format) => [format, of(format)]);
+  return (
+    <div class="format-bar-block">
+      <div class="format-bar" role="img"
+        aria-label={`Nodes by format: ${parts.map(([f, n]) => `${n} ${f}`).join(", ")}`}>
+        {parts.map(([format, n]) => <i key={format} style={{ flexGrow: n, background: colour(format) }} />)}
+      </div>
+      <ul class="legend">
+        {parts.map(([format, n]) => (
+          <li key={format}><Format name={format} /> {plural(n, "node")}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function worstOutput(verdict) {
+  return verdict?.outputs.reduce((worst, output) =>
+    !worst || toNumber(output.relative_l2) > toNumber(worst.relative_l2) ? output : worst, null);
+}
+
+export function Figures() {
+  const { data } = usePage();
+  const { plan, verdict, nodes } = data;
+  const narrow = nodes.filter((node) => node.format !== "fp32" && node.format !== "fp64").length;
+  const cost = plan.cost;
+  const worst = worstOutput(verdict);
+  const headroom = plan.headroom?.value ? plan.headroom : null;
+  const accuracy = verdict?.outputs.find((output) => output.labelled);
+  return (
+    <div class="panel">
+      <dl class="figures">
+        <Figure label="Narrow nodes" detail={`of ${plural(nodes.length, "node")} with floats`}>{count(narrow)}</Figure>
+        {worst && <Figure label="Worst output error" detail={<>relative L2, <Name>{worst.output}</Name></>}>
+          {number(toNumber(worst.relative_l2))}</Figure>}
+        {accuracy && <Figure label="Accuracy" detail={`fp32: ${share(accuracy.fp32_right / accuracy.labelled)} of ${plural(accuracy.labelled, "label")}`}>
+          {share(accuracy.narrow_right / accuracy.labelled)}</Figure>}
+        {headroom && <Figure label="Headroom" detail={<>before <OpenLabel label={headroom.value} /> overflows</>}>
+          {number(toNumber(headroom.factor))}×</Figure>}
+        {cost?.seconds && <Figure label="Modelled time" detail={`${seconds(cost.seconds.before)} in fp32, on ${shown(cost.modelled_for.target)}`}>
+          {seconds(cost.seconds.after)}</Figure>}
+        {cost?.constant_bytes && <Figure label="Constants" detail={`${bytes(cost.constant_bytes.before)} in fp32`}>
+          {bytes(cost.constant_bytes.after)}</Figure>}
+      </dl>
+      <FormatBar data={data} />
+    </div>
+  );
+}
+
+// ---- Claims ----
+
+// How much of what the limit allows was used: 1 is all of it.
+function used(claim) {
+  const measured = toNumber(claim.measured);
+  const limit = toNumber(claim.limit);
+  if (claim.metric === "cosine" || claim.metric === "top1")
+    return limit < 1 ? (1 - measured) / (1 - limit) : NaN;
+  if (claim.metric === "sqnr_db") return NaN;
+  return limit > 0 ? measured / limit : NaN;
+}
+
+function Used({ claim }) {
+  const x = used(claim);
+  if (Number.isNaN(x)) return <span class="quiet">–</span>;
+  return (
+    <span class="used">
+      <span class="track"><i class={claim.holds ? "good" : "bad"} style={{ width: `${Math.min(100, Math.max(1, 100 * x))}%` }} /></span>
+      {share(Math.max(0, x))}
+    </span>
+  );
+}
+
+// All that fail, and of those that hold the one nearest its limit, by claim.
+function importantClaims(claims) {
+  const rows = [];
+  for (const id of new Set(claims.map((claim) => claim.id))) {
+    const same = claims.filter((claim) => claim.id === id);
+    const failing = same.filter((claim) => !claim.holds);
+    const holding = same.filter((claim) => claim.holds);
+    rows.push(...failing.map((claim) => ({ claim })));
+    const nearest = holding.reduce((best, claim) => !best || used(claim) > used(best) ? claim : best, null);
+    if (nearest) rows.push({ claim: nearest, of: holding.length });
+  }
+  return rows.sort((a, b) => a.claim.holds - b.claim.holds);
+}
+
+const metricNames = {
+  finite: "No new NaN or infinity", relative_l2: "Relative L2 error", cosine: "Cosine",
+  sqnr_db: "SQNR, dB", top1: "Top-1 agreement", max_abs: "Largest absolute error",
+  label_loss: "Accuracy lost",
+};
+
+// A cosine near 1 needs its digits.
+const measure = ({ metric, measured }) =>
+  metric === "cosine" ? String(Number(toNumber(measured).toFixed(8))) : number(toNumber(measured), 4);
+
+function ClaimRow({ row }) {
+  const { claim, of } = row;
+  return (
+    <tr>
+      <td><span class={`pill ${claim.holds ? "good" : "bad"}`}>{claim.holds ? "holds" : "fails"}</span></td>
+      <td>{metricNames[claim.metric] ?? shown(claim.metric)}</td>
+      <td class="num">{measure(claim)}</td>
+      <td class="num"><span class="quiet">{isLowerBound(claim.metric) ? "≥" : "≤"}</span> {number(toNumber(claim.limit), 4)}</td>
+      <td><Used claim={claim} /></td>
+      <td><OpenLabel label={claim.output} />{of > 1 && <small class="block">the worst of {count(of)} outputs</small>}</td>
+      <td>{claim.worst_sample ? <Name>{claim.worst_sample}</Name> : <span class="quiet">–</span>}</td>
+    </tr>
+  );
+}
+
+function PromisedOnly({ claims }) {
+  return (
+    <div class="scroll-x" tabIndex={0} role="region" aria-label="Claims of the policy">
+      <table class="plain">
+        <thead><tr><th>Claim</th><th class="num">Limit</th><th>Outputs</th></tr></thead>
+        <tbody>{claims.map((claim) => (
+          <tr key={claim.id}>
+            <td>{metricNames[claim.metric] ?? shown(claim.metric)}</td>
+            <td class="num">{isLowerBound(claim.metric) ? "≥" : "≤"} {number(toNumber(claim.limit), 4)}</td>
+            <td>{claim.outputs ? claim.outputs.map((o) => <Name key={o}>{o}</Name>) : "all"}</td>
+          </tr>))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const MOST_CLAIMS = 300;
+
+export function Claims() {
+  const { data } = usePage();
+  const [all, setAll] = useState(false);
+  const claims = data.verdict?.claims;
+  if (!claims)
+    return <Section id="claims" title="Claims" note="What the policy promises. None of it was measured here.">
+      <PromisedOnly claims={data.plan.claims} /></Section>;
+  const important = importantClaims(claims);
+  const rows = all ? claims.slice(0, MOST_CLAIMS).map((claim) => ({ claim })) : important;
+  return (
+    <Section id="claims" title="Claims"
+      tools={claims.length > important.length &&
+        <button type="button" class="plain-button" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? "Only what matters" : `All ${count(claims.length)}`}</button>}>
+      {claims.length === 0 ? <p class="note">No claim of the policy applies to this model's outputs.</p> :
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Claims and what they measured">
+          <table class="plain">
+            <thead><tr><th><span class="hidden">Result</span></th><th>Claim</th><th class="num">Measured</th>
+              <th class="num">Limit</th><th>Of the limit</th><th>Output</th><th>Worst sample</th></tr></thead>
+            <tbody>{rows.map((row, k) => <ClaimRow key={k} row={row} />)}</tbody>
+          </table>
+        </div>}
+      {all && claims.length > MOST_CLAIMS && <p class="note">The first {MOST_CLAIMS}; the verdict file has all.</p>}
+    </Section>
+  );
+}
+
+export function Limits() {
+  const { data } = usePage();
+  const limits = data.plan.limits ?? [];
+  if (!limits.length) return null;
+  return (
+    <Section id="limits" title="What the claims do not cover">
+      <ul class="limits">{limits.map((limit) => <li key={limit.id}>{shown(limit.text)}</li>)}</ul>
+    </Section>
+  );
+}
+
+// ---- Cost ----
+
+function Pair({ label, before, after, show }) {
+  const most = Math.max(before, after) || 1;
+  return (
+    <tr>
+      <th scope="row">{label}</th>
+      <td class="bars">
+        <span class="bar"><i class="before" style={{ width: `${(70 * before) / most}%` }} /><span>{show(before)}</span></span>
+        <span class="bar"><i class="after" style={{ width: `${(70 * after) / most}%` }} /><span>{show(after)}</span></span>
+      </td>
+      <td class="num">{before > 0 ? `${number(before / after)}×` : "–"}</td>
+    </tr>
+  );
+}
+
+function TimeByOperator({ nodes, casts }) {
+  const totals = new Map();
+  for (const node of nodes) {
+    if (!(node.before > 0)) continue;
+    const total = totals.get(node.op) ?? { op: node.op, before: 0, after: 0 };
+    total.before += node.before;
+    total.after += node.after;
+    totals.set(node.op, total);
+  }
+  if (!totals.size) return null;
+  const sorted = [...totals.values()].sort((a, b) => b.before - a.before);
+  const rows = sorted.slice(0, 9);
+  const rest = sorted.slice(9);
+  if (rest.length) rows.push({
+    op: `${rest.length} others`,
+    before: rest.reduce((sum, row) => sum + row.before, 0),
+    after: rest.reduce((sum, row) => sum + row.after, 0),
+  });
+  if (casts > 0) rows.push({ op: "Casts added", before: 0, after: casts });
+  const most = Math.max(...rows.map((row) => Math.max(row.before, row.after)));
+  const unit = most < 1e-6 ? [1e9, "ns"] : most < 1e-3 ? [1e6, "µs"] : [1e3, "ms"];
+  const flat = rows.flatMap((row) => [
+    { op: shown(row.op), when: "fp32", time: row.before * unit[0] },
+    { op: shown(row.op), when: "planned", time: row.after * unit[0] },
+  ]);
+  return (
+    <div>
+      <h3>Modelled time by operator</h3>
+      <Chart label={`Modelled time by operator: ${rows.map((r) => `${r.op} ${seconds(r.before)} in fp32, ${seconds(r.after)} planned`).join("; ")}`}
+        depends={[nodes]}
+        draw={() => ({
+          height: rows.length * 26 + 36, marginLeft: 128, marginRight: 12, marginTop: 4, marginBottom: 28,
+          x: { label: unit[1], grid: true, ticks: 4 },
+          y: { axis: null, domain: ["fp32", "planned"], padding: 0.12 },
+          fy: { domain: rows.map((row) => shown(row.op)), label: null, axis: "left", padding: 0.28, tickFormat: (op) => op.length > 20 ? `${op.slice(0, 19)}…` : op },
+          marks: [Plot.barX(flat, {
+            fy: "op", y: "when", x: "time", fill: (d) => d.when === "fp32" ? "var(--bar-before)" : "var(--bar-after)",
+            title: (d) => `${d.op}, ${d.when}: ${number(d.time)} ${unit[1]}`,
+          })],
+        })} />
+    </div>
+  );
+}
+
+export function Cost() {
+  const { data } = usePage();
+  const cost = data.plan.cost;
+  if (!cost) return null;
+  const casts = cost.casts ?? 0;
+  return (
+    <Section id="cost" title="Where bytes and time go"
+      note={`Modelled, not measured, for one run on target ${shown(cost.modelled_for.target)}: a node takes the longer of its arithmetic and its traffic. ${plural(casts, "Cast")} ${casts === 1 ? "is" : "are"} added${cost.nodes_wide_only_for_casts ? `; ${plural(cost.nodes_wide_only_for_casts, "node")} could be narrow and stay${cost.nodes_wide_only_for_casts === 1 ? "s" : ""} fp32 because Casts would cost more` : ""}.`}>
+      <div class="two">
+        <div>
+          <h3>A run, in fp32 and as planned</h3>
+          <table class="pairs">
+            <thead class="hidden"><tr><th>What</th><th>fp32, planned</th><th>Gain</th></tr></thead>
+            <tbody>
+              {[["seconds", "Time", seconds], ["traffic_bytes", "Bytes moved", bytes],
+                ["activation_bytes", "Activations", bytes], ["constant_bytes", "Constants", bytes]]
+                .filter(([key]) => cost[key])
+                .map(([key, label, show]) =>
+                  <Pair key={key} label={label} show={show} before={toNumber(cost[key].before)} after={toNumber(cost[key].after)} />)}
+            </tbody>
+          </table>
+          <ul class="legend">
+            <li><i class="swatch before" />fp32</li><li><i class="swatch after" />planned</li>
+            {cost.share_that_cannot_speed_up > 0 && <li class="quiet">{share(cost.share_that_cannot_speed_up)} of the time cannot speed up</li>}
+          </ul>
+        </div>
+        <TimeByOperator nodes={data.nodes} casts={toNumber(cost.cast_seconds)} />
+      </div>
+    </Section>
+  );
+}
+
+// ---- Why not narrow, promotions, weights ----
+
+export function Reasons({ onReason }) {
+  const { data } = usePage();
+  const counts = new Map();
+  for (const node of data.nodes)
+    if (node.reason) counts.set(node.reason, (counts.get(node.reason) ?? 0) + 1);
+  if (!counts.size) return null;
+  const rows = [...counts].sort((a, b) => b[1] - a[1]);
+  const most = rows[0][1];
+  return (
+    <Section id="reasons" title="Why nodes stay wide" note="Nodes that did not get the format they were to have, by what decided.">
+      <ul class="reasons">
+        {rows.map(([reason, n]) => (
+          <li key={reason}>
+            <button type="button" onClick={() => onReason(reason)} title="Show these nodes">
+              <span class="num">{count(n)}</span>
+              <span class="track"><i style={{ width: `${(100 * n) / most}%` }} /></span>
+              <span class="text">{reasonText(data, reason)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+const MOST_ROWS = 100;
+
+export function Promotions() {
+  const { data } = usePage();
+  const list = data.plan.promotions ?? [];
+  return (
+    <Section id="promotions" title="Promotions"
+      note={list.length ? "Tensors that were given a wider format because a claim did not hold, in the order in which it was done."
+        : "None: no tensor had to be given a wider format to meet the claims."}>
+      {list.length > 0 && <div class="scroll-x" tabIndex={0} role="region" aria-label="Promotions"><table class="plain">
+        <thead><tr><th class="num">Round</th><th>Tensor</th><th>From</th><th>To</th><th class="num">Error of its own</th></tr></thead>
+        <tbody>{list.slice(0, MOST_ROWS).map((entry, k) => (
+          <tr key={k}><td class="num">{entry.round}</td><td><OpenLabel label={entry.value} /></td>
+            <td><Format name={entry.from} /></td><td><Format name={entry.to} /></td>
+            <td class="num">{number(toNumber(entry.error))}</td></tr>))}</tbody>
+      </table></div>}
+      {list.length > MOST_ROWS && <p class="note">The first {MOST_ROWS} of {count(list.length)}.</p>}
+    </Section>
+  );
+}
+
+export function Weights() {
+  const { data } = usePage();
+  const list = data.plan.weights ?? [];
+  if (!list.length) return null;
+  const copies = list.filter((weight) => weight.note).length;
+  return (
+    <Section id="weights" title="Weights of the training"
+      note={`${count(copies)} of ${plural(list.length, "weight")} need a 32-bit master copy: too many of their updates are below a step.`}>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Weights of the training"><table class="plain">
+        <thead><tr><th>Weight</th><th>Judged for</th><th class="num">Updates lost</th><th>Needs</th></tr></thead>
+        <tbody>{list.slice(0, MOST_ROWS).map((weight) => (
+          <tr key={weight.weight}><td><OpenLabel label={weight.weight} /></td><td><Format name={weight.format} /></td>
+            <td class="num">{share(toNumber(weight.lost_updates_fraction))}</td><td>{weight.note ? shown(weight.note) : ""}</td></tr>))}</tbody>
+      </table></div>
+    </Section>
+  );
+}
+
+export function Provenance() {
+  const { data } = usePage();
+  const { plan, trace, verdict, vocabulary } = data;
+  const rows = [
+    ["Model", <Name>{plan.model.file}</Name>], ["SHA-256", <Name>{plan.model.sha256}</Name>],
+    ["Policy", <><Name>{plan.policy.name}</Name> version {plan.policy.version}</>],
+    ["Ladder", (plan.policy.ladder ?? []).map((f) => <Format key={f} name={f} />)],
+    ["Overrides", (plan.policy.overrides ?? []).length ? plan.policy.overrides.map((o) => <Name key={o}>{o}</Name>) : "none"],
+    ["Inputs and outputs", plan.policy.inputs ? `${shown(plan.policy.inputs)}, ${shown(plan.policy.outputs ?? "")}` : "–"],
+    ["Statistics", `${plan.statistics.source === "none" ? "none" : plan.statistics.source === "synthetic" ? "made-up samples" : "data"}, ${plural(plan.statistics.samples, "sample")}`],
+    ["Made from", `plan${trace ? ", trace" : ""}${verdict ? ", verdict" : ""}`],
+    ["Written by", `narrowcast ${vocabulary.version}${plan.tool ? `; the plan by ${shown(plan.tool)}` : ""}`],
+  ];
+  return (
+    <Section id="provenance" title="Provenance">
+      <dl class="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      <details class="licences"><summary>Licences of the libraries in this page</summary>
+        <pre tabIndex={0}>{document.getElementById("licences").content.textContent}</pre></details>
+    </Section>
+  );
+}

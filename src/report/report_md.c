@@ -1,0 +1,414 @@
+// The report as Markdown for a pull request: the verdict and its claims, the limits, the costs, and
+// of nodes and tensors those that a reviewer looks at first. Names come from models and may be any
+// bytes: they are written as code spans, where nothing is a link, a mention or HTML.
+#include "format.h"
+#include "plan.h"
+#include "report.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A comment on a pull request may have 65,536 characters.
+enum { MOST_ROWS = 20, MOST_NAME = 120 };
+
+static const cJSON *member(const cJSON *object, const char *key) {
+  return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+static const char *text_of(const cJSON *object, const char *key) {
+  const cJSON *item = member(object, key);
+  return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static double number_of(const cJSON *object, const char *key) {
+  double number;
+  return json_to_number(member(object, key), &number) ? number : NAN;
+}
+
+static int length_of(const cJSON *list) {
+  return cJSON_GetArraySize(list);
+}
+
+// ---- Text that is not ours ----
+
+static bool turns_text_around(const char *p) {  // U+202A-202E, U+2066-2069, U+200E, U+200F
+  return p[0] == '\xe2' &&
+         ((p[1] == '\x80' && ((unsigned char)p[2] >= 0xaa || p[2] == '\x8e' || p[2] == '\x8f') &&
+           (unsigned char)p[2] <= 0xae) ||
+          (p[1] == '\x81' && (unsigned char)p[2] >= 0xa6 && (unsigned char)p[2] <= 0xa9));
+}
+
+// One character to `out`; '?' for what is not printable, and '|' as a table needs it. Returns its
+// length.
+static size_t put_character(const char *p, FILE *out) {
+  int length = json_utf8_length(p);
+  bool shown = length > 0 && (unsigned char)*p >= 0x20 && *p != 0x7f &&
+               !(length == 3 && turns_text_around(p)) &&
+               !(length == 2 && *p == '\xc2' && (unsigned char)p[1] < 0xa0);
+  if (!shown)
+    putc('?', out);
+  else if (*p == '|')
+    fputs("\\|", out);
+  else
+    fwrite(p, 1, (size_t)length, out);
+  return length > 0 ? (size_t)length : 1;
+}
+
+// A code span. Its fence is longer than any run of backticks inside.
+static void put_code(const char *text, FILE *out) {
+  int longest = 0, run = 0;
+  for (const char *p = text; *p; p++) {
+    run = *p == '`' ? run + 1 : 0;
+    longest = run > longest ? run : longest;
+  }
+  if (!*text) {
+    fputs("(no name)", out);
+    return;
+  }
+  if (longest > 8) {
+    fputs("(a name of backticks)", out);
+    return;
+  }
+  const char *space = longest || text[0] == ' ' ? " " : "";
+  fprintf(out, "%.*s%s", longest + 1, "``````````", space);
+  size_t length = 0;
+  for (const char *p = text; *p && length < MOST_NAME; length++)
+    p += put_character(p, out);
+  if (length == MOST_NAME)
+    fputs("...", out);
+  fprintf(out, "%s%.*s", space, longest + 1, "``````````");
+}
+
+// A sentence with names in it: everything that Markdown reads is escaped, and a word joiner keeps
+// '@' and '#' from being mentions.
+static void put_sentence(const char *text, FILE *out) {
+  for (const char *p = text; *p;) {
+    if (*p == '@' || *p == '#') {
+      fprintf(out, "\\%c\xe2\x81\xa0", *p++);
+      continue;
+    }
+    if (strchr("\\`*_[]<>&~!", *p) || (*p == ':' && p[1] == '/'))
+      putc('\\', out);
+    p += put_character(p, out);
+  }
+}
+
+static void put_number(double x, FILE *out) {
+  if (isnan(x))
+    fputs("-", out);
+  else
+    fprintf(out, "%.4g", x);
+}
+
+static void put_bytes(double bytes, FILE *out) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 10240 && unit < 4; unit++)
+    bytes /= 1024;
+  fprintf(out, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+static void put_seconds(double seconds, FILE *out) {
+  static const char *const units[] = {"s", "ms", "us", "ns"};
+  int unit = 0;
+  for (; seconds < 1 && unit < 3; unit++)
+    seconds *= 1e3;
+  fprintf(out, "%.3g %s", seconds, units[unit]);
+}
+
+// ---- Sections ----
+
+static bool holds(const cJSON *verdict) {
+  bool loads = cJSON_IsTrue(member(verdict, "loads"));
+  return cJSON_IsTrue(member(verdict, "holds")) &&
+         (loads || !cJSON_IsTrue(member(verdict, "engine_has_kernels")));
+}
+
+static void put_heading(const cJSON *plan, const cJSON *verdict, FILE *out) {
+  const cJSON *policy = member(plan, "policy"), *statistics = member(plan, "statistics");
+  fputs("## Precision plan of ", out);
+  put_code(text_of(member(plan, "model"), "file"), out);
+  fputs("\n\n**", out);
+  if (!verdict)
+    fputs("Not verified.** No verdict was given with this plan.", out);
+  else if (holds(verdict))
+    fprintf(out, "%s** Judged by emulation beside fp32 on %d %ssample%s.",
+            length_of(member(verdict, "claims")) ? "Every claim holds."
+                                                 : "Nothing promised: no claim applies.",
+            member(verdict, "samples")->valueint,
+            cJSON_IsTrue(member(verdict, "held_out")) ? "held-out " : "",
+            member(verdict, "samples")->valueint == 1 ? "" : "s");
+  else
+    fprintf(out, "Refused:** %s.",
+            cJSON_IsTrue(member(verdict, "holds")) ? "ONNX Runtime does not load or run the result"
+                                                   : "a claim does not hold");
+  if (strcmp(text_of(statistics, "source"), "synthetic") == 0 ||
+      cJSON_IsTrue(member(verdict, "synthetic")))
+    fputs(" Nothing real was measured: inputs were made up.", out);
+  fputs("\n\nPolicy ", out);
+  put_code(text_of(policy, "name"), out);
+  fprintf(out, " version %d; ranges from %d calibration sample%s; model SHA-256 ",
+          member(policy, "version")->valueint, member(statistics, "samples")->valueint,
+          member(statistics, "samples")->valueint == 1 ? "" : "s");
+  put_code(text_of(member(plan, "model"), "sha256"), out);
+  fputs(".\n", out);
+}
+
+static bool is_lower_bound(const char *metric) {
+  return strcmp(metric, "cosine") == 0 || strcmp(metric, "sqnr_db") == 0 ||
+         strcmp(metric, "top1") == 0;
+}
+
+static void put_claim(const cJSON *claim, int of, FILE *out) {
+  fputs(cJSON_IsTrue(member(claim, "holds")) ? "| holds | " : "| **FAILS** | ", out);
+  put_code(text_of(claim, "metric"), out);
+  fputs(" | ", out);
+  put_code(text_of(claim, "output"), out);
+  if (of > 1)
+    fprintf(out, ", worst of %d", of);
+  fprintf(out, " | %.7g", number_of(claim, "measured"));
+  fprintf(out, " | at %s ", is_lower_bound(text_of(claim, "metric")) ? "least" : "most");
+  put_number(number_of(claim, "limit"), out);
+  fputs(" | ", out);
+  if (*text_of(claim, "worst_sample"))
+    put_code(text_of(claim, "worst_sample"), out);
+  fputs(" |\n", out);
+}
+
+static bool is_worse(const cJSON *x, const cJSON *y) {
+  double difference = number_of(x, "measured") - number_of(y, "measured");
+  return is_lower_bound(text_of(x, "metric")) ? difference < 0 : difference > 0;
+}
+
+// Of the outputs that hold a claim the worst; claims are in order of their id. Returns what
+// follows.
+static const cJSON *put_holding(const cJSON *first, FILE *out) {
+  const cJSON *claim = first, *worst = NULL;
+  int holding = 0;
+  for (; claim && strcmp(text_of(claim, "id"), text_of(first, "id")) == 0; claim = claim->next) {
+    if (!cJSON_IsTrue(member(claim, "holds")))
+      continue;
+    holding++;
+    worst = !worst || is_worse(claim, worst) ? claim : worst;
+  }
+  if (worst)
+    put_claim(worst, holding, out);
+  return claim;
+}
+
+// Each output that fails a claim, and of those that hold it the worst.
+static void put_claims(const cJSON *verdict, FILE *out) {
+  const cJSON *claims = member(verdict, "claims"), *claim;
+  int failing = 0;
+  if (!length_of(claims))
+    return;
+  fputs("\n### Claims\n\n| | claim | output | measured | limit | worst sample |\n"
+        "|---|---|---|---:|---:|---|\n",
+        out);
+  cJSON_ArrayForEach(claim, claims) {
+    if (!cJSON_IsTrue(member(claim, "holds")) && failing++ < MOST_ROWS)
+      put_claim(claim, 1, out);
+  }
+  for (claim = claims->child; claim;)
+    claim = put_holding(claim, out);
+  if (failing > MOST_ROWS)
+    fprintf(out, "\n%d more fail; they are in the HTML report.\n", failing - MOST_ROWS);
+}
+
+static void put_limits(const cJSON *plan, FILE *out) {
+  const cJSON *limit;
+  if (!length_of(member(plan, "limits")))
+    return;
+  fputs("\n### What the claims do not cover\n\n", out);
+  cJSON_ArrayForEach(limit, member(plan, "limits")) {
+    fputs("- ", out);
+    put_sentence(text_of(limit, "text"), out);
+    fputs("\n", out);
+  }
+}
+
+static void put_cost(const cJSON *cost, const char *key, const char *name,
+                     void (*put)(double, FILE *), FILE *out) {
+  const cJSON *pair = member(cost, key);
+  double before = number_of(pair, "before"), after = number_of(pair, "after");
+  if (!pair)
+    return;
+  fprintf(out, "| %s | ", name);
+  put(before, out);
+  fputs(" | ", out);
+  put(after, out);
+  if (before > 0)
+    fprintf(out, " | %.0f %% |\n", 100 * after / before);
+  else
+    fputs(" | |\n", out);
+}
+
+static void put_costs(const cJSON *plan, FILE *out) {
+  const cJSON *cost = member(plan, "cost");
+  if (!cost)
+    return;
+  fputs("\n### Cost of a run, modelled for target ", out);
+  put_code(text_of(member(cost, "modelled_for"), "target"), out);
+  fputs("\n\n| | fp32 | planned | |\n|---|---|---|---|\n", out);
+  put_cost(cost, "seconds", "time", put_seconds, out);
+  put_cost(cost, "traffic_bytes", "bytes moved", put_bytes, out);
+  put_cost(cost, "constant_bytes", "constants", put_bytes, out);
+  put_cost(cost, "activation_bytes", "activations", put_bytes, out);
+}
+
+// Nodes that have the string `wanted` at `key`.
+static int count_with(const cJSON *nodes, const char *key, const char *wanted) {
+  const cJSON *node;
+  int count = 0;
+  cJSON_ArrayForEach(node, nodes) {
+    count += strcmp(text_of(node, key), wanted) == 0;
+  }
+  return count;
+}
+
+static void put_formats(const cJSON *nodes, FILE *out) {
+  fprintf(out, "\n### Nodes\n\n%d nodes with floats:", length_of(nodes));
+  const char *comma = "";
+  for (int f = 0; f < FORMAT_COUNT; f++) {
+    int count = count_with(nodes, "format", formats[f].name);
+    if (!count)
+      continue;
+    fprintf(out, "%s %d %s", comma, count, formats[f].name);
+    comma = ",";
+  }
+  fputs(".\n\n", out);
+  const char *heading = "| nodes | kept wide because |\n|---:|---|\n";
+  for (int k = 0; k < REASON_COUNT; k++) {
+    int count = count_with(nodes, "reason", reason_name((enum reason)k));
+    if (!count)
+      continue;
+    fprintf(out, "%s| %d | %s |\n", heading, count, reason_text((enum reason)k));
+    heading = "";
+  }
+}
+
+static void put_promotions(const cJSON *plan, FILE *out) {
+  const cJSON *list = member(plan, "promotions"), *item;
+  int rows = 0;
+  if (!length_of(list))
+    return;
+  fputs("\n### Promoted to meet the claims\n\n| round | tensor | from | to | its own error |\n"
+        "|---:|---|---|---|---:|\n",
+        out);
+  cJSON_ArrayForEach(item, list) {
+    if (rows++ >= MOST_ROWS)
+      break;
+    fprintf(out, "| %d | ", member(item, "round")->valueint);
+    put_code(text_of(item, "value"), out);
+    fputs(" | ", out);
+    put_code(text_of(item, "from"), out);
+    fputs(" | ", out);
+    put_code(text_of(item, "to"), out);
+    fputs(" | ", out);
+    put_number(number_of(item, "error"), out);
+    fputs(" |\n", out);
+  }
+  if (length_of(list) > MOST_ROWS)
+    fprintf(out, "\n%d more are in the HTML report.\n", length_of(list) - MOST_ROWS);
+}
+
+// A value's number that rows are sorted by, and its place in the file, which decides ties.
+struct ranked {
+  const cJSON *value;
+  double number;
+  int place;
+};
+
+static int smallest_first(const void *x, const void *y) {
+  const struct ranked *a = x, *b = y;
+  if (a->number != b->number)
+    return a->number < b->number ? -1 : 1;
+  return a->place - b->place;
+}
+
+// The values that have a number at `key`, by sign * number; *n says how many. Malloc'ed.
+static struct ranked *rank(const cJSON *values, const char *key, double sign, bool narrow_only,
+                           size_t *n) {
+  const cJSON *value;
+  struct ranked *list = malloc(((size_t)length_of(values) + 1) * sizeof *list);
+  if (!list)
+    out_of_memory((size_t)length_of(values) * sizeof *list);
+  *n = 0;
+  cJSON_ArrayForEach(value, values) {
+    double number = number_of(value, key);
+    if (!isnan(number) && !(narrow_only && strcmp(text_of(value, "format"), "fp32") == 0))
+      list[(*n)++] = (struct ranked){value, sign * number, (int)*n};
+  }
+  qsort(list, *n, sizeof *list, smallest_first);
+  return list;
+}
+
+static void put_name(const cJSON *value, FILE *out) {
+  put_code(text_of(value, "value"), out);
+  if (*text_of(value, "scope")) {
+    fputs(" in ", out);
+    put_code(text_of(value, "scope"), out);
+  }
+}
+
+static void put_tightest(const cJSON *plan, FILE *out) {
+  size_t n;
+  struct ranked *list = rank(member(plan, "values"), "headroom", 1, true, &n);
+  if (n)
+    fputs("\n### Narrow tensors with the least headroom\n\n| tensor | format | scale | largest "
+          "magnitude | headroom | become zero | become subnormal |\n"
+          "|---|---|---:|---:|---:|---:|---:|\n",
+          out);
+  for (size_t i = 0; i < n && i < MOST_ROWS; i++) {
+    const cJSON *value = list[i].value;
+    fputs("| ", out);
+    put_name(value, out);
+    fputs(" | ", out);
+    put_code(text_of(value, "format"), out);
+    double scale = number_of(value, "scale_log2");
+    fprintf(out, " | 2^%.0f | ", isnan(scale) ? 0 : scale);
+    put_number(number_of(value, "absmax"), out);
+    fputs(" | ", out);
+    put_number(number_of(value, "headroom"), out);
+    fputs(" | ", out);
+    put_number(number_of(value, "zero_fraction"), out);
+    fputs(" | ", out);
+    put_number(number_of(value, "subnormal_fraction"), out);
+    fputs(" |\n", out);
+  }
+  free(list);
+}
+
+static void put_worst(const cJSON *verdict, FILE *out) {
+  size_t n;
+  struct ranked *list = rank(member(verdict, "values"), "relative_l2", -1, false, &n);
+  if (n)
+    fputs("\n### Tensors with the largest error\n\n| tensor | relative L2 | largest absolute |\n"
+          "|---|---:|---:|\n",
+          out);
+  for (size_t i = 0; i < n && i < MOST_ROWS; i++) {
+    fputs("| ", out);
+    put_name(list[i].value, out);
+    fputs(" | ", out);
+    put_number(number_of(list[i].value, "relative_l2"), out);
+    fputs(" | ", out);
+    put_number(number_of(list[i].value, "max_abs"), out);
+    fputs(" |\n", out);
+  }
+  free(list);
+}
+
+void report_markdown(const struct report *r, FILE *out) {
+  const cJSON *plan = r->parts[REPORT_PLAN].root, *verdict = r->parts[REPORT_VERDICT].root;
+  put_heading(plan, verdict, out);
+  put_claims(verdict, out);
+  put_limits(plan, out);
+  put_costs(plan, out);
+  put_formats(member(plan, "nodes"), out);
+  put_promotions(plan, out);
+  put_tightest(plan, out);
+  put_worst(verdict, out);
+  fprintf(out, "\nWritten by narrowcast " NARROWCAST_VERSION ".\n");
+}

@@ -1,0 +1,102 @@
+// The verdict as JSON; see verdict_file.h. It is written and not read back: whether claims hold is
+// measured again, never taken from a file. The report shows it, so it names the plan it is of.
+#include "verdict_file.h"
+#include "file.h"
+
+enum { SCHEMA = 1 };
+
+static void print_errors(const struct compare *c, struct json_writer *w) {
+  json_number(w, "max_abs", (double)c->max_abs);
+  json_number(w, "relative_l2", compare_relative_l2(c));
+  json_number(w, "cosine", compare_cosine(c));
+  json_number(w, "sqnr_db", compare_sqnr_db(c));
+  if (c->rows)
+    json_number(w, "top1", compare_top1(c));
+  json_integer(w, "newly_nonfinite", (int64_t)c->newly_nonfinite);
+  json_integer(w, "shape_mismatches", (int64_t)c->mismatched);
+}
+
+static void print_outputs(const struct verdict *v, struct json_writer *w) {
+  json_array(w, "outputs");
+  for (int i = 0; i < v->n_outputs; i++) {
+    const struct compare *c = &v->outputs[i].error;
+    json_object(w, NULL);
+    json_string(w, "output", v->outputs[i].name);
+    print_errors(c, w);
+    if (c->labelled) {
+      json_integer(w, "labelled", (int64_t)c->labelled);
+      json_integer(w, "fp32_right", (int64_t)c->reference_right);
+      json_integer(w, "narrow_right", (int64_t)c->narrow_right);
+    }
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+void verdict_print_members(const struct verdict *v, const struct graph *g, struct json_writer *w) {
+  json_bool(w, "holds", v->holds);
+  json_integer(w, "samples", (int64_t)v->samples);
+  json_bool(w, "held_out", v->held_out);
+  json_array(w, "claims");
+  for (int i = 0; i < v->n_claims; i++) {
+    const struct verdict_claim *c = &v->claims[i];
+    json_object(w, NULL);
+    json_string(w, "id", c->claim->id);
+    json_string(w, "metric", metric_name(c->claim->metric));
+    json_string(w, "output", c->output);
+    json_number(w, "measured", c->measured);
+    json_number(w, "limit", c->claim->limit);
+    json_bool(w, "holds", c->holds);
+    json_string(w, "worst_sample", c->sample);
+    json_end_object(w);
+  }
+  json_end_array(w);
+  print_outputs(v, w);
+  json_string(w, "first_nonfinite",
+              v->first_nonfinite >= 0 ? graph_value_label(g, v->first_nonfinite) : "");
+  json_string(w, "worst_local", v->worst_local >= 0 ? graph_value_label(g, v->worst_local) : "");
+  json_number(w, "worst_local_error", v->worst_local_error);
+  json_bool(w, "loads", v->loads_everywhere);
+  json_bool(w, "engine_has_kernels", v->has_kernels);
+}
+
+static void print_values(const struct verdict *v, const struct graph *g, struct json_writer *w) {
+  json_array(w, "values");
+  for (int k = 0; k < v->n_values; k++) {
+    if (!v->values[k].runs)
+      continue;
+    json_object(w, NULL);
+    json_string(w, "value", g->values[k].name);
+    json_string(w, "scope", g->scopes[g->values[k].scope].path);
+    print_errors(&v->values[k], w);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+void verdict_print(const struct verdict *v, const struct verdict_source *from, FILE *out) {
+  struct json_writer w = {.out = out, .inline_depth = 2};
+  json_object(&w, NULL);
+  json_integer(&w, "schema", SCHEMA);
+  json_string(&w, "tool", "narrowcast " NARROWCAST_VERSION);
+  json_object(&w, "model");
+  json_string(&w, "file", from->plan->model_file);
+  json_string(&w, "sha256", from->graph->model->sha256);
+  json_end_object(&w);
+  json_object(&w, "plan");
+  json_string(&w, "sha256", from->plan_sha256);
+  json_end_object(&w);
+  json_string(&w, "engine", from->engine);
+  json_bool(&w, "synthetic", from->synthetic);
+  verdict_print_members(v, from->graph, &w);
+  print_values(v, from->graph, &w);
+  json_end_object(&w);
+}
+
+enum status verdict_write(const struct verdict *v, const struct verdict_source *from,
+                          const char *path, struct diag *d) {
+  struct file_writer file = {0};
+  TRY(file_begin(&file, path, d));
+  verdict_print(v, from, file.out);
+  return file_commit(&file, d);
+}

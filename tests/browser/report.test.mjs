@@ -1,0 +1,272 @@
+// The HTML report in Chromium, as its reader meets it.
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { chainPlan, file, narrowcast, reportOf, root, start, stop, withPage } from "./support.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+// Converts a model with everything, to NAME.html.
+function convert(model, name, ...more) {
+  narrowcast("convert", model, "-q", "--save-anyway", ...more, "-o", file(`${name}.onnx`), "--save-plan", file(`${name}.plan.json`),
+    "--report", file(`${name}.html`));
+  return file(`${name}.html`);
+}
+
+// The real model whose plan has most nodes.
+function largestModel() {
+  const models = process.env.NARROWCAST_MODELS;
+  if (!models) return null;
+  let largest = null;
+  for (const name of readdirSync(models)) {
+    const model = join(models, name, "model.onnx");
+    if (!existsSync(model)) continue;
+    const { nodes } = JSON.parse(narrowcast("inspect", model, "--json"));
+    if (!largest || nodes > largest.nodes) largest = { model, nodes };
+  }
+  return largest;
+}
+
+let digits, chain;
+before(async () => {
+  digits = convert(`${root}models/digits/digits.onnx`, "digits", "--data", `${root}models/digits/samples`);
+  chain = reportOf(chainPlan(20000), "chain");
+  await start();
+});
+after(stop);
+
+const firstName = (page, table) => page.locator(`#${table} .grid-body .row`).first().locator(".lead").innerText();
+const rowCount = async (page, table) => Number(await page.locator(`#${table} [role=table]`).getAttribute("aria-rowcount")) - 1;
+
+// Until `get` gives the value; fails with what it gave last.
+async function eventually(get, wanted) {
+  let last;
+  for (let k = 0; k < 100; k++) {
+    last = await get();
+    if (last === wanted) return;
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+  assert.equal(last, wanted);
+}
+
+test("verdict_and_claims_stand_first", () => withPage(digits, {}, async (page) => {
+  assert.match(await page.locator("main > :first-child h1").innerText(), /^Every claim holds$/);
+  assert.match(await page.locator("#claims").innerText(), /Relative L2 error[^]*≤ 0\.01[^]*6\.npz/);
+  assert.match(await page.locator("#limits").innerText(), /Equal quality on other data/);
+  assert.match(await page.title(), /digits\.onnx: Every claim holds/);
+}));
+
+test("a_refused_plan_says_so_first", async () => {
+  const policy = JSON.parse(narrowcast("policy", "show", "fp16"));
+  policy.promotion.rounds = 0;
+  policy.claims.find((claim) => claim.metric === "relative_l2").limit = 1e-9;
+  const { writeFileSync } = await import("node:fs");
+  writeFileSync(file("strict.json"), JSON.stringify(policy));
+  let code = 0;
+  try {
+    convert(`${root}models/digits/digits.onnx`, "refused", "--data", `${root}models/digits/samples`, "--policy", file("strict.json"));
+  } catch (error) {
+    code = error.status;
+  }
+  assert.equal(code, 1);
+  await withPage(file("refused.html"), {}, async (page) => {
+    assert.match(await page.locator("h1").innerText(), /^Refused: a claim does not hold$/);
+    assert.match(await page.locator("#claims tbody tr").first().innerText(), /^fails/);
+    assert.match(await page.locator("#verdict").innerText(), /Largest error of its own/);
+  });
+});
+
+test("tables_sort_by_a_column", () => withPage(chain, {}, async (page) => {
+  const header = page.locator("#nodes [role=columnheader]", { hasText: "Planned" });
+  await header.getByRole("button").click();
+  await eventually(() => firstName(page, "nodes"), "/layer.19999/op");
+  assert.equal(await header.getAttribute("aria-sort"), "descending");
+  await header.getByRole("button").click();
+  await eventually(() => firstName(page, "nodes"), "/layer.0/op");
+  assert.equal(await header.getAttribute("aria-sort"), "ascending");
+}));
+
+test("tables_filter_by_format_reason_and_text", () => withPage(chain, {}, async (page) => {
+  assert.equal(await rowCount(page, "nodes"), 20000);
+  const wide = Math.ceil(20000 / 7);
+  await page.locator("#nodes").getByRole("button", { name: "fp32", exact: true }).click();
+  await eventually(() => rowCount(page, "nodes"), wide);
+  await page.locator("#nodes").getByRole("button", { name: "fp32", exact: true }).click();
+  await page.locator("#nodes select").selectOption("overflow");
+  await eventually(() => rowCount(page, "nodes"), wide);
+  await page.locator("#tensors-search").fill("T19999");
+  await eventually(() => rowCount(page, "tensors"), 1);
+  assert.equal(await firstName(page, "tensors"), "t19999");
+  await page.locator("#tensors-search").fill("nothing like it");
+  await page.locator("#tensors").getByText("Nothing matches.").waitFor();
+}));
+
+test("twenty_thousand_rows_stay_fast", () => withPage(chain, {}, async (page) => {
+  const timing = await page.evaluate(() => performance.getEntriesByType("navigation")[0].domInteractive);
+  assert.ok(timing < 8000, `page was ready after ${timing} ms`);
+  assert.ok(await page.locator("#nodes .grid-body .row").count() < 100);
+  const began = Date.now();
+  await page.locator("#tensors-search").fill("t777");
+  await eventually(() => rowCount(page, "tensors"), 11);
+  assert.ok(Date.now() - began < 3000, `search took ${Date.now() - began} ms`);
+  // Scrolled to the end, the last row is there.
+  await page.locator("#nodes .grid-scroll").evaluate((element) => { element.scrollTop = element.scrollHeight; });
+  await page.locator("#nodes").getByText("/layer.19999/op", { exact: true }).waitFor();
+  assert.ok(await page.locator("#nodes .grid-body .row").count() < 100);
+}));
+
+test("a_tensor_opens_with_its_histogram_and_a_link_leads_to_its_node", () => withPage(digits, {}, async (page) => {
+  await page.locator("#tensors-search").fill("logits");
+  await page.locator("#tensors .lead a", { hasText: /^logits$/ }).click();
+  const details = page.locator(".details");
+  await details.getByRole("heading", { name: "logits" }).waitFor();
+  assert.match(await details.innerText(), /Stored in fp16[^]*Headroom[^]*Relative L2/);
+  assert.match(await details.locator(".chart").first().getAttribute("aria-label"), /As stored in fp16: .* normal/);
+  assert.ok(await details.locator(".chart svg rect").count() > 5);
+  await details.locator("a", { hasText: "/logits" }).click();
+  await details.getByRole("heading", { name: "/logits" }).waitFor();
+  assert.match(await details.innerText(), /Gemm/);
+  assert.ok(await details.locator(".around a").count() > 1);
+  await page.goBack();
+  await details.getByRole("heading", { name: "logits", exact: true }).waitFor();
+  await page.keyboard.press("Escape");
+  assert.equal(await details.count(), 0);
+}));
+
+test("the_address_opens_a_node", () => withPage(digits, { hash: "#node=%2Fprobabilities" }, async (page) => {
+  assert.match(await page.locator(".details").innerText(), /keeps this operator in fp32[^]*Softmax/);
+}));
+
+test("the_network_goes_by_keyboard", () => withPage(digits, {}, async (page) => {
+  await page.locator("#network canvas").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.locator(".map-status").innerText(), /^BatchNormalization \/stem\/norm, fp16/);
+  await page.keyboard.press("+");
+  await page.keyboard.press("0");
+  await page.keyboard.press("Enter");
+  await page.locator(".details").getByRole("heading", { name: "/stem/norm" }).waitFor();
+}));
+
+test("a_node_opens_at_a_click_on_the_map", () => withPage(digits, {}, async (page) => {
+  const canvas = page.locator("#network canvas");
+  await canvas.scrollIntoViewIfNeeded();
+  await page.waitForTimeout(300);
+  const box = await canvas.boundingBox();
+  const status = page.locator(".map-status");
+  // Down a line near the left edge of the map until there is a node.
+  for (let y = 4; y < box.height && !(await status.textContent()); y += 4)
+    await page.mouse.move(box.x + box.width * 0.3, box.y + y);
+  const [, label] = (await status.textContent()).match(/^\S+ (\S+), /);
+  await page.mouse.down();
+  await page.mouse.up();
+  await page.locator(".details").getByRole("heading", { name: label, exact: true }).waitFor();
+}));
+
+test("rows_are_reached_by_arrow_keys", () => withPage(chain, {}, async (page) => {
+  await page.locator("#nodes .lead a").first().focus();
+  for (let k = 0; k < 3; k++) {
+    await page.keyboard.press("PageDown");
+    await page.waitForTimeout(150);
+  }
+  await eventually(() => page.evaluate(() => document.activeElement.textContent), "/layer.36/op");
+}));
+
+test("a_reason_shows_its_nodes", () => withPage(chain, {}, async (page) => {
+  await page.locator("#reasons button").first().click();
+  await eventually(() => rowCount(page, "nodes"), Math.ceil(20000 / 7));
+}));
+
+const evil = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\u202etxt\u0007<!--";
+
+test("hostile_names_do_no_harm", async () => {
+  const plan = chainPlan(3);
+  plan.model.file = evil;
+  plan.policy.name = evil;
+  plan.limits = [{ id: evil, text: evil }];
+  plan.promotions = [{ round: 1, value: evil, from: evil, to: "javascript:alert(1)", error: "inf" }];
+  Object.assign(plan.nodes[1], { node: evil, op: evil, rule: evil, reason: evil, class: evil, inputs: [evil, "t1"], outputs: [evil] });
+  Object.assign(plan.values[1], { value: evil, format: evil, reason: evil });
+  plan.values[2].value = "__proto__";
+  plan.nodes[2].inputs = ["__proto__", "constructor"];
+  await withPage(reportOf(plan, "evil"), {}, async (page) => {
+    await page.locator("#nodes .lead a").nth(1).click();
+    const heading = page.locator(".details h2");
+    await heading.waitFor();
+    assert.match(await heading.innerText(), /onerror=window\.pwned=1>\\u\{202e\}txt\\u\{7\}<!--/);
+    await page.locator("#tensors .lead a").nth(1).click();
+    assert.equal(await page.evaluate(() => window.pwned), undefined);
+    assert.equal(await page.locator("img").count(), 0);
+    assert.equal(await page.evaluate(() => document.scripts.length), 3);
+  });
+});
+
+test("what_is_missing_or_not_known_is_taken", async () => {
+  const bare = {
+    schema: 1, model: { file: "m.onnx", sha256: "" }, policy: { name: "p", version: 1 },
+    statistics: { source: "none", samples: 0, sha256: "" }, claims: [],
+    nodes: [{ node: "n", op: "Add", format: "fp5e9", news: { deep: [1] } }], values: [{ value: "v", format: "fp5e9", scale_log2: 40 }],
+  };
+  await withPage(reportOf(bare, "bare"), {}, async (page) => {
+    assert.match(await page.locator("h1").innerText(), /^Not verified$/);
+    await page.locator("#tensors .lead a").click();
+    assert.match(await page.locator(".details").innerText(), /Stored in fp5e9, times 2⁴⁰/);
+  });
+  await withPage(reportOf({ ...bare, nodes: [], values: [] }, "empty"), {}, async (page) => {
+    assert.match(await page.locator("#tensors").innerText(), /Nothing matches/);
+  });
+});
+
+test("a_cycle_in_a_damaged_plan_does_not_hang", async () => {
+  const plan = chainPlan(50);
+  plan.nodes[10].inputs.push("t40");
+  await withPage(reportOf(plan, "cycle"), {}, async (page) => {
+    assert.equal(await rowCount(page, "nodes"), 50);
+  });
+});
+
+test("it_prints_with_tables_in_full_width", () => withPage(chain, {}, async (page) => {
+  const pdf = await page.pdf({ format: "A4" });
+  assert.ok(pdf.length > 20000);
+  await page.evaluate(() => window.dispatchEvent(new Event("beforeprint")));
+  await eventually(() => page.locator("#nodes .grid-body .row").count(), 200);
+}));
+
+for (const colorScheme of ["light", "dark"])
+  for (const width of [400, 1600])
+    test(`axe_finds_nothing_serious_${colorScheme}_${width}`, () => withPage(digits, { colorScheme, viewport: { width, height: 900 } }, async (page) => {
+      // Injected by the test's own channel, which the page's policy does not bind.
+      await page.evaluate(axe);
+      for (const item of [null, "#tensor=probabilities", "#node=%2Flogits"]) {
+        if (item) {
+          await page.evaluate((hash) => { location.hash = hash; }, item);
+          await page.locator(".details").waitFor();
+          await page.waitForTimeout(300);
+        }
+        const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+        const serious = violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+          .map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => `${n.html.slice(0, 160)} ${n.any[0]?.message ?? ""}`).join(" | ")}`);
+        assert.deepEqual(serious, []);
+      }
+    }));
+
+for (const width of [400, 900, 1600])
+  test(`nothing_is_wider_than_the_page_at_${width}`, () => withPage(digits, { viewport: { width, height: 900 } }, async (page) => {
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth));
+  }));
+
+test("the_largest_real_model_opens", { skip: !process.env.NARROWCAST_MODELS && "NARROWCAST_MODELS is not set" }, async () => {
+  const { model } = largestModel();
+  const html = convert(model, "largest");
+  const plan = JSON.parse(readFileSync(file("largest.plan.json"), "utf8"));
+  await withPage(html, {}, async (page) => {
+    assert.equal(await rowCount(page, "nodes"), plan.nodes.length);
+    assert.equal(await rowCount(page, "tensors"), plan.values.length);
+    const last = plan.nodes.at(-1);
+    await page.locator("#nodes-search").fill(last.node);
+    await page.locator("#nodes .lead a").first().click();
+    await page.locator(".details").getByText(last.op).first().waitFor();
+  });
+});
