@@ -300,7 +300,7 @@ const struct review_rule *review_find_rule(const struct review *r, const char *i
 static enum status read_verdict(struct reading *r, const cJSON *root) {
   const cJSON *values, *item, *verdict = member(root, "verdict");
   const char *sha256;
-  TRY(text(r, verdict ? root : member(root, "model"), "sha256", &sha256));
+  TRY(text(r, member(root, "sha256") ? root : member(root, "model"), "sha256", &sha256));
   if (strcmp(sha256, r->review->model_sha256) != 0)
     return READ_FAIL(r, "is of another model than %s", r->review->path);
   TRY(list(r, verdict ? verdict : root, "values", &values));

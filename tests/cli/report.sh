@@ -39,6 +39,13 @@ test_verify_writes_the_verdict_of_convert() {
   matches verdict.json '^    \{"value": "logits", "scope": "", "max_abs": '
 }
 
+test_explain_takes_the_verdict_file() {
+  records
+  quietly plan "$model" --trace trace.json -o bare.json
+  quietly explain bare.json logits --verdict verdict.json
+  has out 'measured'
+}
+
 test_a_refused_conversion_has_a_report_too() {
   strict relative_l2
   with_code 1 convert "$model" --data "$data" --policy ./strict.json -o y.onnx --report r.md
