@@ -113,8 +113,11 @@ void rewrite_add_constant(struct rewrite *w, int v, Onnx__TensorProto *tensor) {
   graph->initializer[graph->n_initializer++] = tensor;
 }
 
+// A model that lists every initializer as an input means them all to be constants
+// (graph_constant); one that is not listed would make the others look meant to be overridden.
 bool rewrite_takes_initializers(const struct rewrite *w, int scope) {
-  return w->graph->scopes[scope].graph && w->model->proto->ir_version >= 4;
+  return w->graph->scopes[scope].graph && w->model->proto->ir_version >= 4 &&
+         !(scope == 0 && w->graph->all_listed);
 }
 
 // Elements beyond the largest finite value become that value; infinities and NaN stay.

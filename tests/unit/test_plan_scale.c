@@ -106,6 +106,22 @@ static void a_scaled_value_is_given_out_as_it_was(void **state) {
   expect_floats(f, mul->input[1], formats[FORMAT_FP32].onnx_type, (float[]){4}, 1);
 }
 
+// Where all initializers are listed as inputs they are constants; one more that is not listed would
+// make them defaults that a caller may override.
+static void added_factors_leave_listed_weights_constants(void **state) {
+  struct planning *f = scaled(state);
+  build_input(&f->b, "x", "float[1,2]");
+  build_input(&f->b, "w", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[1,2]");
+  planning_index(f);
+  see(f, "y", 1e5f);
+  planning_rewrite(f);
+  assert_int_equal(f->report.scale_nodes, 1);
+  assert_true(graph_is_constant(&f->emitted, value_id(&f->emitted, "w")));
+}
+
 static void tiny_values_are_scaled_up(void **state) {
   struct planning *f = chain(state);
   static const char *const tiny[] = {"x", "y", "r", "z"};
@@ -338,6 +354,7 @@ int main(void) {
       TEST(without_scales_such_nodes_stay_wide),
       TEST(headroom_counts_the_scale),
       TEST(a_scaled_value_is_given_out_as_it_was),
+      TEST(added_factors_leave_listed_weights_constants),
       TEST(tiny_values_are_scaled_up),
       TEST(a_sum_takes_one_scale_from_its_producers),
       TEST(constants_of_a_sum_are_scaled_along),
