@@ -119,8 +119,8 @@ merged_is_the_same() {
     cmp "$place/one/$file" "$1/all/$file" || return 1
   done
   for folder in "$place"/one/models/*; do
-    for file in "$folder"/model.onnx "$folder"/plan.json; do
-      [ ! -e "$file" ] || cmp "$file" "$1/all/models/${folder##*/}/${file##*/}" || return 1
+    for file in "$folder"/model/model.onnx "$folder"/plan.json; do
+      [ ! -e "$file" ] || cmp "$file" "$1/all/${file#"$place/one/"}" || return 1
     done
   done
 }

@@ -64,7 +64,7 @@ batch() {
 # result OUT: all bytes that no run may change.
 result() {
   cat "$1/summary.json" "$1/summary.csv" "$1/summary.md"
-  (cd "$1/models" && sha256sum ./*/model.onnx* ./*/plan.json)
+  (cd "$1/models" && sha256sum ./*/model/* ./*/plan.json)
 }
 
 same_result() {

@@ -202,16 +202,16 @@ static enum status start_locked(struct batch *b, size_t model, const char *folde
     note_result(b, model, &before, "by another batch");
     return STATUS_OK;
   }
-  result_clean(folder, b->arena);
+  enum status status = result_clean(folder, b->arena, b->diag);
   struct process_start start = {
       .arguments = conversion(b, model, folder),
-      .output = arena_printf(b->arena, "%s/" RESULT_VERDICT, folder),
+      .output = arena_printf(b->arena, "%s/" RESULT_CONVERT, folder),
       .log = arena_printf(b->arena, "%s/" RESULT_LOG, folder),
       .lock = lock,
   };
   struct slot *s = free_slot(b);
   *s = (struct slot){.model = model, .lock = lock, .began = batch_show_now()};
-  enum status status = process_start(&start, &s->pid, b->diag);
+  status = status == STATUS_OK ? process_start(&start, &s->pid, b->diag) : status;
   if (status != STATUS_OK) {
     s->pid = 0;
     close(lock);

@@ -2,11 +2,10 @@
 // summary.json says, so that folders of models that left the zoo do not come back.
 #include "batch.h"
 
-#include "file.h"
 #include "json.h"
 #include "map.h"
+#include "tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,45 +21,19 @@ struct merge {
   struct map known;  // names of results
 };
 
-static enum status fail(struct merge *m, const char *path, const char *what) {
-  diag_at(m->diag, path, NULL, NULL);
-  return diag_fail(m->diag, STATUS_IO, "%s: %s", what, strerror(errno));
-}
-
-static enum status copy_file(struct merge *m, const char *from, const char *to) {
-  unlink(to);
-  if (link(from, to) == 0)
+// Through another name, so that there is a whole folder or none, whenever it is interrupted.
+static enum status copy_result(struct merge *m, const char *from, const char *to) {
+  struct arena *a = m->arena;
+  const char *making = arena_printf(a, "%s.tmp", to);
+  tree_remove(making);
+  TRY(tree_copy(from, making, m->diag));
+  unlink(arena_printf(a, "%s/" RESULT_LOCK, making));  // a link to it would be the same lock
+  tree_remove(to);
+  if (rename(making, to) == 0)
     return STATUS_OK;
-  const uint8_t *bytes;
-  size_t size;
-  TRY(file_map(from, &bytes, &size, m->diag));
-  struct file_writer w = {0};
-  enum status status = file_begin(&w, to, m->diag);
-  if (status == STATUS_OK) {
-    fwrite(bytes, 1, size, w.out);
-    status = file_commit(&w, m->diag);
-  }
-  file_unmap(bytes, size);
-  return status;
-}
-
-// result.json comes last, as after a conversion.
-static enum status copy_folder(struct merge *m, const char *from, const char *to) {
-  if (mkdir(to, 0777) != 0 && errno != EEXIST)
-    return fail(m, to, "cannot be made");
-  result_clean(to, m->arena);
-  DIR *directory = opendir(from);
-  if (!directory)
-    return fail(m, from, "cannot be opened");
-  enum status status = STATUS_OK;
-  for (struct dirent *e; status == STATUS_OK && (e = readdir(directory));)
-    if (e->d_name[0] != '.' && strcmp(e->d_name, RESULT_RESULT) != 0)
-      status = copy_file(m, arena_printf(m->arena, "%s/%s", from, e->d_name),
-                         arena_printf(m->arena, "%s/%s", to, e->d_name));
-  closedir(directory);
-  TRY(status);
-  return copy_file(m, arena_printf(m->arena, "%s/" RESULT_RESULT, from),
-                   arena_printf(m->arena, "%s/" RESULT_RESULT, to));
+  int error = errno;
+  diag_at(m->diag, to, NULL, NULL);
+  return diag_fail(m->diag, STATUS_IO, "cannot be made: %s", strerror(error));
 }
 
 static enum status merge_model(struct merge *m, const char *from, const cJSON *row) {
@@ -80,7 +53,7 @@ static enum status merge_model(struct merge *m, const char *from, const cJSON *r
     diag_hint(m->diag, "Run the batch of that folder again.");
     return diag_fail(m->diag, STATUS_DATA, "has no result of model \"%s\"", key);
   }
-  TRY(copy_folder(m, source, target));
+  TRY(copy_result(m, source, target));
   m->results = arena_grow(m->arena, m->results, &m->capacity, m->count + 1, sizeof *m->results);
   m->results[m->count++] = r;
   return STATUS_OK;

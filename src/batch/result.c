@@ -4,8 +4,10 @@
 
 #include "fields.h"
 #include "file.h"
+#include "tree.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -38,11 +40,6 @@ static int number_of(const cJSON *object, const char *key) {
 static const char *string_of(const cJSON *object, const char *key, struct arena *a) {
   const cJSON *item = member(object, key);
   return cJSON_IsString(item) && item->valuestring[0] ? arena_strdup(a, item->valuestring) : NULL;
-}
-
-static double file_size(const char *path) {
-  struct stat s;
-  return stat(path, &s) == 0 ? (double)s.st_size : 0;
 }
 
 static void take_plan(struct result *r, const cJSON *root, struct arena *a) {
@@ -201,7 +198,7 @@ void result_of_run(struct result *r, const struct zoo_model *m, const struct sur
   struct diag ignored = {0};
   cJSON *root = NULL;
   const char *text;
-  (void)json_read(&root, &text, arena_printf(a, "%s/" RESULT_VERDICT, folder), STATUS_DATA, a,
+  (void)json_read(&root, &text, arena_printf(a, "%s/" RESULT_CONVERT, folder), STATUS_DATA, a,
                   &ignored);
   r->status = e->process.exited && !e->timed_out && e->process.code <= STATUS_IO
                   ? (enum status)e->process.code
@@ -212,8 +209,7 @@ void result_of_run(struct result *r, const struct zoo_model *m, const struct sur
   if (r->status == STATUS_OK || r->status == STATUS_CLAIM) {
     take_plan(r, root, a);
     take_verdict(r, root, a);
-    r->bytes_after = file_size(arena_printf(a, "%s/" RESULT_MODEL, folder)) +
-                     file_size(arena_printf(a, "%s/" RESULT_MODEL ".data", folder));
+    r->bytes_after = (double)tree_bytes(arena_printf(a, "%s/" RESULT_FOLDER, folder));
   } else {
     r->reason = reason_of(e, root, m, folder, a);
   }
@@ -356,17 +352,20 @@ bool result_is_current(const struct result *r, const struct surveyed *s, const s
   return !r->transient && r->limits.timeout == l->timeout && r->limits.memory_mib == l->memory_mib;
 }
 
-void result_clean(const char *folder, struct arena *a) {
+enum status result_clean(const char *folder, struct arena *a, struct diag *d) {
   // result.json goes first: without it the rest is known to be incomplete.
-  static const char *const written[] = {RESULT_RESULT,  RESULT_MODEL, RESULT_PLAN,  RESULT_TRACE,
-                                        RESULT_VERDICT, RESULT_LOG,   "report.html"};
   unlink(arena_printf(a, "%s/" RESULT_RESULT, folder));
   DIR *directory = opendir(folder);
-  if (!directory)
-    return;
-  for (struct dirent *e; (e = readdir(directory));)
-    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
-      if (strncmp(e->d_name, written[i], strlen(written[i])) == 0)
-        unlink(arena_printf(a, "%s/%s", folder, e->d_name));
-  closedir(directory);
+  for (struct dirent *e; directory && (e = readdir(directory));)
+    if (strcmp(e->d_name, RESULT_LOCK) != 0 && strcmp(e->d_name, ".") != 0 &&
+        strcmp(e->d_name, "..") != 0)
+      tree_remove(arena_printf(a, "%s/%s", folder, e->d_name));
+  if (directory)
+    closedir(directory);
+  const char *model = arena_printf(a, "%s/" RESULT_FOLDER, folder);
+  if (mkdir(model, 0777) == 0)
+    return STATUS_OK;
+  int error = errno;
+  diag_at(d, model, NULL, NULL);
+  return diag_fail(d, STATUS_IO, "cannot be made: %s", strerror(error));
 }

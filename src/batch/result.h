@@ -7,11 +7,13 @@
 #include "survey.h"
 #include "zoo.h"
 
-// The files of a model's folder.
-#define RESULT_MODEL   "model.onnx"
+// The files of a model's folder. The model lies in a folder of its own, with its external data,
+// which may have any name.
+#define RESULT_FOLDER  "model"
+#define RESULT_MODEL   "model/model.onnx"
 #define RESULT_PLAN    "plan.json"
 #define RESULT_TRACE   "trace.json"
-#define RESULT_VERDICT "verdict.json"
+#define RESULT_CONVERT "convert.json"
 #define RESULT_LOG     "log.txt"
 #define RESULT_RESULT  "result.json"
 #define RESULT_LOCK    ".lock"
@@ -89,7 +91,8 @@ bool result_read(struct result *r, const char *name, const char *folder, struct 
 // Whether a result that was read still stands.
 bool result_is_current(const struct result *r, const struct surveyed *s, const struct limits *l);
 
-// Removes what a conversion writes, its temporary files too. The lock stays.
-void result_clean(const char *folder, struct arena *a);
+// Removes what a conversion left, its temporary files too, and makes the folder for the model. Only
+// the lock stays.
+enum status result_clean(const char *folder, struct arena *a, struct diag *d);
 
 #endif

@@ -42,7 +42,7 @@ static void put_links(const struct result *r, const char *out, struct arena *a, 
     const char *file, *text;
   } links[] = {{"report.html", "report"},
                {RESULT_PLAN, "plan"},
-               {RESULT_VERDICT, "verdict"},
+               {RESULT_CONVERT, "verdict"},
                {RESULT_MODEL, "model"},
                {RESULT_LOG, "log"}};
   fputs("<td>", to);

@@ -48,8 +48,8 @@ test_a_zoo_is_converted_and_summed_up() {
   has err '4 models' 'digits/digits.onnx'
   holds_only res index.html models summary.csv summary.json summary.md times.csv
   for folder in res/models/*; do
-    quietly inspect "$folder/model.onnx"
-    for file in plan.json trace.json verdict.json result.json; do
+    quietly inspect "$folder/model/model.onnx"
+    for file in plan.json trace.json convert.json result.json; do
       is_json "$folder/$file"
     done
     empty "$folder/log.txt"
@@ -63,7 +63,7 @@ test_what_is_written_is_what_convert_writes() {
   with_code 0 batch zoo --out res
   quietly convert zoo/digits/digits.onnx --data zoo/digits/samples --threads 1 -o one.onnx \
     --save-plan one.json --quiet
-  same one.onnx res/models/digits.digits-*/model.onnx
+  same one.onnx res/models/digits.digits-*/model/model.onnx
   same one.json res/models/digits.digits-*/plan.json
 }
 
@@ -121,12 +121,12 @@ test_an_incomplete_model_is_done_again() {
   rm res/models/tiny.names-*/result.json
   : >res/models/tiny.names-*/plan.json
   : >"$(echo res/models/digits.digits-*)/result.json"
-  touch "$(echo res/models/digits.digits-*)/model.onnx.77.tmp"
+  touch "$(echo res/models/digits.digits-*)/model/model.onnx.77.tmp"
   again
   [ "$(cat did)" = "$(printf '%s\n' digits/digits.onnx tiny/names.onnx)" ]
   repeatable res >after
   same before after
-  missing "$(echo res/models/digits.digits-*)/model.onnx.77.tmp"
+  missing "$(echo res/models/digits.digits-*)/model/model.onnx.77.tmp"
 }
 
 test_jobs_and_shards_change_no_byte() {
@@ -193,7 +193,7 @@ test_exit_codes_say_what_became_of_the_zoo() {
   with_code 0 batch zoo --out a
   with_code 1 batch zoo --out b --policy ./strict.json
   has b/summary.csv 'digits/digits.onnx,refused,fp16,real,' 'relative_l2 of' 'promised was 0'
-  missing "$(echo b/models/digits.digits-*)/model.onnx"
+  missing "$(echo b/models/digits.digits-*)/model/model.onnx"
   ln -s nowhere zoo/dangling.onnx
   with_code 7 batch zoo --out c --policy ./strict.json
   cp "$tiny/duplicate_node_names.onnx" zoo/

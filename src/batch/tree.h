@@ -1,0 +1,19 @@
+// Folders with all that is below them. Links are never followed.
+#ifndef TREE_H
+#define TREE_H
+
+#include "diag.h"
+
+#include <stdint.h>
+
+// Removes it; nothing happens where it is not there.
+void tree_remove(const char *path);
+
+// Bytes of the regular files below it.
+uint64_t tree_bytes(const char *path);
+
+// Copies regular files and folders, by hard links where the file system has them. What is there of
+// the same name is replaced. Errors: STATUS_IO.
+enum status tree_copy(const char *from, const char *to, struct diag *d);
+
+#endif
