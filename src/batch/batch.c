@@ -162,9 +162,15 @@ static const char *const *conversion(const struct batch *b, size_t model, const 
     add_pair(&w, "--overrides", m->by_hand);
   for (size_t i = 0; i < m->n_overrides; i++)
     add(&w, m->overrides[i]);
-  add_pair(&w, "--output", arena_printf(b->arena, "%s/" RESULT_MODEL, folder));
-  add_pair(&w, "--save-plan", arena_printf(b->arena, "%s/" RESULT_PLAN, folder));
-  add_pair(&w, "--save-trace", arena_printf(b->arena, "%s/" RESULT_TRACE, folder));
+  static const struct {
+    const char *option, *file;
+  } written[] = {{"--output", RESULT_MODEL},
+                 {"--save-plan", RESULT_PLAN},
+                 {"--save-trace", RESULT_TRACE},
+                 {"--save-verdict", RESULT_VERDICT},
+                 {"--report", RESULT_REPORT}};
+  for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
+    add_pair(&w, written[i].option, arena_printf(b->arena, "%s/%s", folder, written[i].file));
   add_pair(&w, "--", m->path);
   return w.items;
 }

@@ -13,6 +13,8 @@
 #define RESULT_MODEL   "model/model.onnx"
 #define RESULT_PLAN    "plan.json"
 #define RESULT_TRACE   "trace.json"
+#define RESULT_VERDICT "verdict.json"
+#define RESULT_REPORT  "report.html"
 #define RESULT_CONVERT "convert.json"
 #define RESULT_LOG     "log.txt"
 #define RESULT_RESULT  "result.json"

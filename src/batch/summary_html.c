@@ -40,9 +40,9 @@ static void html_text(FILE *out, const char *text) {
 static void put_links(const struct result *r, const char *out, struct arena *a, FILE *to) {
   static const struct {
     const char *file, *text;
-  } links[] = {{"report.html", "report"},
+  } links[] = {{RESULT_REPORT, "report"},
                {RESULT_PLAN, "plan"},
-               {RESULT_CONVERT, "verdict"},
+               {RESULT_VERDICT, "verdict"},
                {RESULT_MODEL, "model"},
                {RESULT_LOG, "log"}};
   fputs("<td>", to);

@@ -49,10 +49,12 @@ test_a_zoo_is_converted_and_summed_up() {
   holds_only res index.html models summary.csv summary.json summary.md times.csv
   for folder in res/models/*; do
     quietly inspect "$folder/model/model.onnx"
-    for file in plan.json trace.json convert.json result.json; do
+    for file in plan.json trace.json verdict.json convert.json result.json; do
       is_json "$folder/$file"
     done
     empty "$folder/log.txt"
+    has "$folder/report.html" '</html>'
+    has res/index.html "href=\"${folder#res/}/report.html\"" "href=\"${folder#res/}/model/model.onnx\""
   done
   is_json res/summary.json
   [ "$(wc -l <res/summary.csv)" -eq 5 ]
