@@ -83,6 +83,8 @@ static void describe_end(const struct run *r, int state, bool late, char *text, 
     snprintf(text, size, "ended the process (exit code %d)", WEXITSTATUS(state));
 }
 
+static const char more_memory[] = "If memory ran out, a larger --memory-limit may do.";
+
 // True if the engine was at work, and not the program's own code.
 static bool engine_worked(const struct recorder *note) {
   return note->action[0] || note->sample;
@@ -103,7 +105,7 @@ static const char *advice(const struct run *r, const struct recorder *note, int 
   if (late)
     return "Fewer samples, or a longer --timeout, may do.";
   if (r->settings->memory_limit)
-    return "If memory ran out, a larger --memory-limit may do.";
+    return more_memory;
   if (WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL)
     return "If nobody did that, memory ran out: the kernel's log tells.";
   if (!engine_worked(note))
@@ -185,5 +187,8 @@ enum status supervise(struct run *r, command_run *work) {
   if (r->settings->memory_limit)
     child_limit_memory(r->settings->memory_limit);
   recorder_stage(r->recorder, "the preparation", false);
-  return work(r);
+  enum status status = work(r);
+  if (status == STATUS_ENGINE && r->settings->memory_limit && !r->diag->hint[0])
+    diag_hint(r->diag, "%s", more_memory);
+  return status;
 }

@@ -139,6 +139,12 @@ test_memory_limit_ends_what_eats_memory() {
   converts 6 --memory-limit 700
   has err 'in the trace, on sample 2 of 6' '--memory-limit may do'
   tried eat 'run 2' 'with --memory-limit 700'
+  unset FAULT
+  code=0
+  narrowcast convert "$model" --data "$data" -o y.onnx --memory-limit 8 >out 2>err || code=$?
+  [ "$code" -eq 6 ] || [ "$code" -eq 7 ] # whether the engine found out first, or the program
+  has err '--memory-limit may do'
+  missing y.onnx
 }
 
 test_a_limit_that_is_not_reached_changes_nothing() {
@@ -346,9 +352,13 @@ with_files() {
   what=$1
   count=$2
   shift 2
-  code=0
-  FILES_FAULT=$what FILES_COUNT=$count LD_PRELOAD=$(dirname "$faulty")/libfaulty_files.so "$@" \
-    >out 2>err || code=$?
+  {
+    code=0
+    FILES_FAULT=$what FILES_COUNT=$count LD_PRELOAD=$(dirname "$faulty")/libfaulty_files.so "$@" \
+      2>err || code=$?
+    echo "$code" >code
+  } | cat >out # which ends when both processes have
+  code=$(cat code)
 }
 
 # old_or_new FOLDER: it holds the old model and its data, or the new ones, and no half of either.
@@ -396,7 +406,7 @@ test_death_at_any_call_leaves_the_old_or_the_new_files() {
     while
       rm -rf folder
       cp -r old folder
-      with_files $what $((calls + 1)) narrowcast convert "$source_model" --data "$samples" \
+      with_files "$what" $((calls + 1)) narrowcast convert "$source_model" --data "$samples" \
         --keep /y -o folder/y.onnx
       [ "$code" -ne 0 ]
     do
@@ -423,17 +433,16 @@ test_death_where_the_disk_has_no_unnamed_files_is_cleared_up_by_the_next_run() {
     for count in 1 2 3 4; do
       rm -rf folder
       cp -r old folder
-      with_files $what $count narrowcast convert "$source_model" --data "$samples" --keep /y \
+      with_files "$what" $count narrowcast convert "$source_model" --data "$samples" --keep /y \
         -o folder/y.onnx
-      sleep 0.05
       found=$(find folder -name '*.tmp' | wc -l)
       left=$((left + found))
-      [ $what = kill_both ] || [ "$found" -eq 0 ] # the parent has removed it
+      [ "$what" = kill_both ] || [ "$found" -eq 0 ] # the parent has removed it
       convert_new folder/y.onnx
       # shellcheck disable=SC2046
       holds_only folder $(ls new)
     done
-    [ $what = kill ] || [ $left -gt 0 ]
+    [ "$what" = kill ] || [ $left -gt 0 ]
     tried "$what, named files" "before each of $count calls" "$left left, which the next run removes"
   done
 }
@@ -470,8 +479,7 @@ test_killed_at_random_moments_it_leaves_the_old_or_the_new_file() {
   }'); do
     cp old.onnx folder/y.onnx
     timeout -s KILL "$moment" narrowcast convert "$model" --data "$data" -o folder/y.onnx -q \
-      >/dev/null 2>&1 || :
-    sleep 0.02
+      2>&1 | cat >/dev/null # which ends when both processes have
     if cmp -s folder/y.onnx old.onnx; then
       olds=$((olds + 1))
     else

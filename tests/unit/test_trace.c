@@ -584,6 +584,12 @@ static void trace_does_not_depend_on_the_batch(void **state) {
     assert_true(a->negative.max == b->negative.max && a->negative.min == b->negative.min);
     assert_memory_equal(a->positive.exponents, b->positive.exponents, sizeof a->positive.exponents);
     assert_memory_equal(a->negative.exponents, b->negative.exponents, sizeof a->negative.exponents);
+    assert_memory_equal(a->positive.significands, b->positive.significands,
+                        sizeof a->positive.significands);
+    // Added in another order.
+    assert_true(fabs(a->positive.sum - b->positive.sum) <= 1e-14 * a->positive.sum);
+    assert_true(fabs(a->positive.sum_squares - b->positive.sum_squares) <=
+                1e-14 * a->positive.sum_squares);
     assert_true(a->windows[0].absmax == b->windows[0].absmax);
     assert_true(a->windows[0].absmin == b->windows[0].absmin);
   }
