@@ -5,7 +5,9 @@
 #include "fields.h"
 #include "file.h"
 #include "plan.h"
+#include "plan_windows.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { OVERRIDES_MAX = 1000 };
@@ -26,16 +28,22 @@ static enum status read_format(struct reader *r, const cJSON *value, const struc
 
 static enum status read_scale(struct reader *r, const cJSON *value, const struct field *f,
                               void *base) {
-  (void)value;
-  (void)f;
-  (void)base;
-  return FIELDS_FAIL(r, "scales cannot be overridden yet: leave \"scale\" out");
+  struct override *o = base;
+  double scale;
+  struct field number = {.offset = 0, .min = ldexp(1, SCALE_LOG2_MIN), .max = f->max};
+  TRY(fields_read_number(r, value, &number, &scale));
+  int exponent;
+  if (frexp(scale, &exponent) != 0.5)
+    return FIELDS_FAIL(r, "%.15g is not a power of two", scale);
+  o->has_scale = true;
+  o->scale_log2 = exponent - 1;
+  return STATUS_OK;
 }
 
 static const struct field override_fields[] = {
     STRING(struct override, "glob", glob),
     SPECIAL("format", read_format),
-    {"scale", read_scale, 0, true, 0, 0, NULL, NULL},
+    {"scale", read_scale, 0, true, 0, 0x1p126, NULL, NULL},
     STRING(struct override, "note", note),
     END,
 };
@@ -129,6 +137,12 @@ static bool decide_for_value(struct matching *m, const struct override *o, int v
   const struct value *value = &m->graph->values[v];
   if (value->origin == ORIGIN_NODE && !graph_is_constant(m->graph, v))
     return decide(m, o, value->producer);
+  if (o->has_scale) {
+    refuse(m, o, NULL,
+           arena_printf(m->arena, "\"scale\" is for what a node makes, and %s is not",
+                        m->value_labels[v]));
+    return true;
+  }
   bool any = false;
   for (int u = 0; u < value->n_uses; u++)
     if (value->uses[u].node >= 0)
@@ -159,6 +173,10 @@ static void match_one(struct matching *m, const struct override *o) {
     refuse(m, o, NULL,
            arena_printf(m->arena, "%s is not in the ladder of policy %s", formats[o->format].name,
                         m->policy->name));
+    return;
+  }
+  if (o->has_scale && o->scale_log2 != 0 && o->format == FORMAT_FP32) {
+    refuse(m, o, NULL, "a tensor in fp32 has no scale: leave \"scale\" out");
     return;
   }
   bool matched = false, decided = false;

@@ -11,6 +11,8 @@
 struct override {
   const char *glob;
   enum format_id format;
+  bool has_scale;  // results are stored times 2^scale_log2; else as the plan chooses
+  int scale_log2;
   const char *note;  // why, in the person's words
 };
 

@@ -507,11 +507,14 @@ static enum status override_node(struct planner *pl, int n, const struct overrid
       .rule = rule,
       .rule_id = rule->id,
       .overridden = true,
+      .scale_overridden = narrow && o->has_scale,
+      .scale_wanted = o->scale_log2,
       .reason = narrow ? REASON_NONE : REASON_OVERRIDE,
       .reason_value = -1,
       .reason_format = pl->policy->ladder[0],
       .format = FORMAT_FP32,
   };
+  pl->any_scaled = pl->any_scaled || pl->plan->nodes[n].scale_overridden;
   pl->allowed[n] = (uint8_t)(1u << rung | 1u << (pl->policy->n_ladder - 1));
   return narrow ? find_wide_variables(pl, n, d) : STATUS_OK;
 }
@@ -572,7 +575,7 @@ static int rung_of(const struct plan *p, enum format_id f) {
 // Records what the windows asked for in the format that the value has, or else would like.
 static void record_windows(struct planner *pl, int v) {
   struct value_plan *out = &pl->plan->values[v];
-  if (graph_constant(pl->graph, v) || !pl->fits.trace ||
+  if (graph_constant(pl->graph, v) || !pl->fits.trace || !pl->policy->scales.use ||
       (out->scale_log2 == 0 && out->fit.reason != REASON_UNSTABLE))
     return;
   const struct stats *s = &pl->fits.trace->stats[v];

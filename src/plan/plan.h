@@ -74,9 +74,11 @@ struct value_plan {
 
 struct node_plan {
   enum node_class class;
-  const struct rule *rule;       // NULL: none matched
-  const char *rule_id;           // "" if none
-  enum pattern pattern;          // that the node is part of
+  const struct rule *rule;  // NULL: none matched
+  const char *rule_id;      // "" if none
+  enum pattern pattern;     // that the node is part of
+  bool scale_overridden;    // likewise output_scale, which is to be scale_wanted
+  int scale_wanted;
   bool overridden;               // by a person: the format is not the program's to choose
   enum format_id format;         // computed in it; FORMAT_FP32 also for nodes without any float
   enum reason reason;            // why not the most wanted format; REASON_NONE if it is

@@ -283,6 +283,12 @@ static enum status read_statistics(struct plan_reader *r, const cJSON *root) {
 static enum status read_override(struct plan_reader *r, const cJSON *item, struct override *o) {
   TRY(text_member(r, item, "glob", &o->glob));
   TRY(format_member(r, item, "format", &o->format));
+  double scale;
+  int exponent;
+  o->has_scale = json_to_number(cJSON_GetObjectItemCaseSensitive(item, "scale"), &scale);
+  if (o->has_scale && (!isfinite(scale) || frexp(scale, &exponent) != 0.5))
+    return fail(r, "\"scale\" is not a power of two");
+  o->scale_log2 = o->has_scale ? exponent - 1 : 0;
   return text_member(r, item, "note", &o->note);
 }
 

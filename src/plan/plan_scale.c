@@ -110,6 +110,7 @@ struct scaling {
   uint8_t *denied;
   bool *changed;
   struct diag *diag;
+  struct diag_list errors;  // scales that a person asked for and that cannot be
   int *wish;  // by value: the scale that it would best be stored at, if its format is narrow
   // Of the node at hand:
   int node, rung;
@@ -203,7 +204,8 @@ static enum status found_scale(const struct scaling *s, int v, int *scale) {
 // Whether all inputs and outputs pass at the scales chosen.
 static enum status check_choice(struct scaling *s) {
   const struct node *node = &s->graph->nodes[s->node];
-  s->feasible = true;
+  const struct node_plan *plan = &s->plan->nodes[s->node];
+  s->feasible = !plan->scale_overridden || s->output == plan->scale_wanted;
   for (int k = 0; k < node->n_inputs && s->feasible; k++)
     TRY(require(s, input(s, k), s->scales[k]));
   for (int k = 0; k < node->n_outputs && s->feasible; k++)
@@ -376,6 +378,10 @@ static bool hands_on(const struct scaling *s, int k) {
 // What its first reader would like, if it may be stored so, else the scale that it needs itself.
 static enum status find_wish(struct scaling *s, int v) {
   const struct value *value = &s->graph->values[v];
+  if (s->plan->nodes[value->producer].scale_overridden) {
+    s->wish[v] = s->plan->nodes[value->producer].scale_wanted;
+    return STATUS_OK;
+  }
   for (int u = 0; u < value->n_uses; u++) {
     int reader = value->uses[u].node, k = value->uses[u].index;
     bool ok;
@@ -408,6 +414,15 @@ static enum status find_wishes(struct scaling *s) {
 
 // ---- all nodes ----
 
+static void refuse_scale(struct scaling *s, const struct node_plan *plan) {
+  diag_at(s->diag, s->plan->by_hand->file, graph_node_label(s->graph, s->node), NULL);
+  diag_fail(s->diag, STATUS_POLICY, "%s: %s", plan->rule_id,
+            scale_carried(s->graph, s->node)
+                ? "at this scale what it reads or gives out does not pass for its format"
+                : "the operator carries no scale from its inputs to its outputs");
+  diag_collect(&s->errors, s->diag);
+}
+
 static enum status scale_node(struct scaling *s, int n) {
   struct node_plan *plan = &s->plan->nodes[n];
   const struct node *node = &s->graph->nodes[n];
@@ -417,6 +432,8 @@ static enum status scale_node(struct scaling *s, int n) {
     return STATUS_OK;
   s->scales = arena_array(s->fits->arena, (size_t)node->n_inputs + 2, sizeof *s->scales);
   TRY(choose(s));
+  if (!s->feasible && plan->scale_overridden)
+    refuse_scale(s, plan);
   if (!s->feasible && !plan->overridden) {
     s->denied[n] |= (uint8_t)(1u << s->rung);
     *s->changed = true;
@@ -451,7 +468,7 @@ enum status scale_assign(struct plan *p, struct fits *f, uint8_t *denied, bool *
   for (int scope = 0; scope < g->n_scopes; scope++)
     for (int i = 0; i < g->scopes[scope].n_nodes; i++)
       TRY(scale_node(&s, g->scopes[scope].order[i]));
-  return STATUS_OK;
+  return diag_list_end(&s.errors, d, "scales cannot be applied, as named above");
 }
 
 // ---- plans from files ----

@@ -106,6 +106,8 @@ static void write_overrides(struct json_writer *w, const struct overrides *o) {
     json_object(w, NULL);
     json_string(w, "glob", o->list[i].glob);
     json_string(w, "format", formats[o->list[i].format].name);
+    if (o->list[i].has_scale)
+      json_number(w, "scale", ldexp(1, o->list[i].scale_log2));
     json_string(w, "note", o->list[i].note);
     json_end_object(w);
   }

@@ -213,6 +213,15 @@ test_overrides_decide_and_are_recorded() {
   same whole.onnx steps.onnx
 }
 
+test_override_of_a_scale_is_written_and_holds() {
+  overrides o.json '"glob": "stem.conv", "format": "fp16", "scale": 0.25, "note": "leaves room"'
+  quietly convert "$model" --data "$data" --overrides o.json -o y.onnx --save-plan p.json
+  has out 'every claim holds'
+  matches p.json '"value": "stem.conv".*"scale_log2": -2'
+  quietly explain p.json stem.conv
+  has out 'tensor stem.conv: fp16, scaled by 2^-2'
+}
+
 test_override_against_a_rule_is_applied_with_a_warning() {
   planned
   overrides o.json '"glob": "/probabilities", "format": "fp16", "note": "only its order counts"'
@@ -238,9 +247,9 @@ test_overrides_file_is_checked_and_spared() {
   overrides o.json '"glob": "/stem/conv", "fromat": "fp32", "note": "n"'
   with_code 4 plan "$model" --overrides o.json -o p.json
   has err 'o.json:2' 'Did you mean "format"?'
-  overrides o.json '"glob": "/stem/conv", "format": "fp32", "scale": 0.5, "note": "n"'
+  overrides o.json '"glob": "/stem/conv", "format": "fp16", "scale": 0.3, "note": "n"'
   with_code 4 plan "$model" --overrides o.json -o p.json
-  has err 'o.json:2' 'scale'
+  has err 'o.json:2' 'not a power of two'
   overrides o.json '"glob": "/stem/conv", "format": "fp32", "note": "n"'
   with_code 2 plan "$model" --overrides o.json -o o.json
   has err 'a file that this run reads'

@@ -147,6 +147,54 @@ static void the_file_is_checked_with_line_and_near_name(void **state) {
   }
 }
 
+static void an_override_sets_the_scale_of_a_tensor(void **state) {
+  struct planning *f = *state;
+  build(f);
+  use(f, "{\"overrides\": [{\"glob\": \"h\", \"format\": \"fp16\", \"scale\": 0.125,"
+         "\"note\": \"grows\"}]}");
+  if (make(f) != STATUS_OK)
+    fail_msg("%s", f->d.message);
+  assert_int_equal(f->p.values[value_id(&f->g, "h")].scale_log2, -3);
+  assert_int_equal(f->p.nodes[node_of(&f->g, "h")].output_scale, -3);
+  const char *path = planning_path(f, "plan.json");
+  assert_int_equal(plan_write(&f->p, &f->g, path, &f->d), STATUS_OK);
+  struct plan p;
+  if (plan_read(&p, &f->g, path, &f->arena, &f->d) != STATUS_OK)
+    fail_msg("%s", f->d.message);
+  assert_int_equal(p.values[value_id(&f->g, "h")].scale_log2, -3);
+  assert_int_equal(p.by_hand->list[0].scale_log2, -3);
+}
+
+static void scales_that_cannot_be_are_all_named(void **state) {
+  struct planning *f = *state;
+  build(f);
+  use(f, "{\"overrides\": ["
+         "{\"glob\": \"h\", \"format\": \"fp16\", \"scale\": 1048576, \"note\": \"n\"},"
+         "{\"glob\": \"e\", \"format\": \"fp16\", \"scale\": 2, \"note\": \"n\"}]}");
+  reported[0] = '\0';
+  f->d.report = keep_report;
+  assert_int_equal(make(f), STATUS_POLICY);
+  assert_non_null(strstr(reported, "override h: at this scale"));
+  assert_non_null(strstr(reported, "override e: the operator carries no scale"));
+  static const struct {
+    const char *text, *message;
+  } bad[] = {
+      {"\"glob\": \"h\", \"format\": \"fp32\", \"scale\": 2", "in fp32 has no scale"},
+      {"\"glob\": \"w\", \"format\": \"fp16\", \"scale\": 2", "for what a node makes"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    use(f, arena_printf(&f->arena, "{\"overrides\": [{%s, \"note\": \"n\"}]}", bad[i].text));
+    assert_int_equal(make(f), STATUS_POLICY);
+    assert_non_null(strstr(f->d.message, bad[i].message));
+  }
+  struct overrides o;
+  assert_int_equal(read_text(f, &o,
+                             "{\"overrides\": [{\"glob\": \"h\", \"format\": \"fp16\","
+                             "\"scale\": 3, \"note\": \"n\"}]}"),
+                   STATUS_POLICY);
+  assert_non_null(strstr(f->d.message, "3 is not a power of two"));
+}
+
 static void overrides_are_recorded_in_the_plan_and_read_back(void **state) {
   struct planning *f = *state;
   build(f);
@@ -175,6 +223,8 @@ int main(void) {
       TEST(every_override_that_cannot_be_applied_is_named),
       TEST(a_format_out_of_the_ladder_is_refused),
       TEST(the_file_is_checked_with_line_and_near_name),
+      TEST(an_override_sets_the_scale_of_a_tensor),
+      TEST(scales_that_cannot_be_are_all_named),
       TEST(overrides_are_recorded_in_the_plan_and_read_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
