@@ -6,9 +6,9 @@
 //
 // LIST names model files, each with its test_data_set_*/ beside it. POLICY is a policy file;
 // VARIANT is a format, and the ladder becomes {format, fp32}; "FORMAT-io" makes inputs and outputs
-// of the models narrow too. EXCLUSIONS lists, with a reason, the models whose outputs may be
-// further from the published ones than conformance_values.c allows. Emitted models go to FOLDER,
-// and FOLDER/pairs names source and result for checker.py.
+// of the models narrow too, "FORMAT-scaled" stores values at scales. EXCLUSIONS lists, with a
+// reason, the models whose outputs may be further from the published ones than conformance_values.c
+// allows. Emitted models go to FOLDER, and FOLDER/pairs names source and result for checker.py.
 //
 // Of every model it must hold, excluded or not:
 //   - it is converted: plan and rewrite, the written file read back and its invariants checked;
@@ -17,9 +17,10 @@
 //   - the engine loads the result as it is, or lacks kernels for the format;
 //   - the outputs are as near to the published ones as rounding allows.
 //
-// The plan is made as if every value had been 1 in a trace, so that nothing but schema and
-// structure decides, and nodes that lose their format to the price of Casts get it back. Each model
-// is tried in a process of its own, since engines have crashed on valid models.
+// The plan is made as if every value had been 1 in a trace (in "-scaled" 2^20, which needs a scale
+// in fp16), so that nothing but schema and structure decides, and nodes that lose their format to
+// the price of Casts get it back. Each model is tried in a process of its own, since engines have
+// crashed on valid models.
 #define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #include "conformance.h"
 
@@ -57,6 +58,7 @@ struct variant {
   const char *name;  // "fp16-io"
   const struct format *format;
   bool narrow_interface;
+  float magnitude;  // that values are pretended to have
   struct policy policy;
 };
 
@@ -81,14 +83,12 @@ struct program {
 
 // ---- one model, in the child ----
 
-// As if every value had been 1.
-static void pretend_trace(struct trace *t, const struct graph *g) {
-  static const float one = 1;
+static void pretend_trace(struct trace *t, const struct graph *g, float x) {
   trace_init(t, g);
   t->steps = t->samples = 1;
   for (int v = 0; v < g->n_values; v++) {
     struct stats_piece piece = {0};
-    stats_observe(&piece, &one, 1, 1, 0);
+    stats_observe(&piece, &x, 1, 1, 0);
     stats_merge_piece(&t->stats[v], &piece);
     stats_end_run(&t->stats[v], &piece, 0, 0);
   }
@@ -155,12 +155,12 @@ static const char *interface_fault(struct subject *s, bool narrow_interface, str
 
 // Plans, rewrites, writes, reads back.
 static enum status convert(struct subject *s, const struct program *p, const char *path,
-                           const char *out, const struct policy *policy, struct arena *a,
+                           const char *out, const struct variant *variant, struct arena *a,
                            struct diag *d) {
   TRY(model_load(&s->model, a, path, NULL, d));
   TRY(graph_build(&s->graph, &s->model, &p->schemas, a, d));
-  pretend_trace(&s->trace, &s->graph);
-  TRY(plan_make(&s->plan, &s->graph, &s->trace, policy, NULL, a, d));
+  pretend_trace(&s->trace, &s->graph, variant->magnitude);
+  TRY(plan_make(&s->plan, &s->graph, &s->trace, &variant->policy, NULL, a, d));
   force_narrow(&s->plan, &s->graph);
   if (plan_is_identity(&s->plan))
     return STATUS_OK;
@@ -180,7 +180,7 @@ static void try_model(struct result *r, const struct program *p, const char *pat
   struct arena a = {0};
   struct diag d = {0};
   struct subject *s = arena_alloc(&a, sizeof *s);
-  if (convert(s, p, path, out, &variant->policy, &a, &d) != STATUS_OK) {
+  if (convert(s, p, path, out, variant, &a, &d) != STATUS_OK) {
     result_set(r, OUTCOME_BROKEN, "%s: %s: %s", d.node, d.tensor, d.message);
     return;
   }
@@ -200,6 +200,7 @@ static void try_model(struct result *r, const struct program *p, const char *pat
                          .source = &s->graph,
                          .emitted = &s->emitted_graph,
                          .format = variant->format->id,
+                         .plan = &s->plan,
                          .float_nodes = r->float_nodes};
   compare_with_published(r, &c, &a);
 }
@@ -407,15 +408,15 @@ static bool read_exclusions(struct program *p, const char *path) {
 
 static enum status add_variant(struct program *p, const char *name, const char *policy,
                                struct diag *d) {
-  static const char io[] = "-io";
-  size_t length = strlen(name), tail = sizeof io - 1;
-  bool narrow = length > tail && strcmp(name + length - tail, io) == 0;
-  const struct format *f =
-      format_find(arena_printf(&p->arena, "%.*s", (int)(narrow ? length - tail : length), name));
-  if (!f || p->n_variants == VARIANTS)
+  size_t length = strcspn(name, "-");
+  const char *kind = name + length;
+  const struct format *f = format_find(arena_printf(&p->arena, "%.*s", (int)length, name));
+  bool narrow = strcmp(kind, "-io") == 0, scaled = strcmp(kind, "-scaled") == 0;
+  if (!f || (*kind && !narrow && !scaled) || p->n_variants == VARIANTS)
     return diag_fail(d, STATUS_USAGE, "no variant %s", name);
   struct variant *v = &p->variants[p->n_variants++];
-  *v = (struct variant){.name = name, .format = f, .narrow_interface = narrow};
+  *v = (struct variant){
+      .name = name, .format = f, .narrow_interface = narrow, .magnitude = scaled ? 0x1p20f : 1};
   TRY(policy_load(&v->policy, policy, &p->arena, d));
   TRY(policy_override_io(&v->policy, narrow ? "narrow" : "keep", &p->arena, d));
   return policy_override_format(&v->policy, f->name, &p->arena, d);

@@ -36,6 +36,7 @@ struct comparison {
   const struct schema_table *schemas;
   struct graph *source, *emitted;
   enum format_id format;
+  const struct plan *plan;
   int float_nodes;
 };
 

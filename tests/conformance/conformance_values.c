@@ -85,16 +85,19 @@ static enum status runner_run(struct runner *r, const struct graph *g, const str
 
 // ---- rounding inputs and constants as the emitted model does ----
 
-// Whether the emitted model stores the source's value narrow, itself or a copy.
-static bool is_rounded(const struct comparison *c, int scope, const char *name, struct arena *a) {
-  int type = formats[c->format].onnx_type;
-  int v = graph_lookup(c->emitted, scope, name);
-  if (v >= 0 && c->emitted->values[v].type.elem_type == type)
-    return true;
-  return graph_lookup(c->emitted, scope,
-                      arena_printf(a, "%s__%s", name, formats[c->format].name)) >= 0;
+// Whether the emitted model has a narrow copy of the source's value, in its place or beside it.
+static bool is_rounded(const struct comparison *c, int v, struct arena *a) {
+  struct copy *copies;
+  if (v < 0 || !c->plan->values[v].considered)
+    return false;
+  size_t n = plan_copies(c->source, c->plan, v, &copies, a);
+  for (size_t i = 0; i < n; i++)
+    if (copies[i].format == c->format)
+      return true;
+  return c->plan->values[v].format == c->format;
 }
 
+// `g` is of a copy of the source: its values have the same ids.
 static enum status round_constants(const struct comparison *c, struct graph *g, struct arena *a,
                                    struct diag *d) {
   const struct round_mode mode = {.format = &formats[c->format]};
@@ -103,7 +106,7 @@ static enum status round_constants(const struct comparison *c, struct graph *g, 
     Onnx__TensorProto *t = graph_is_fp32(g, v) ? graph_constant(g, v) : NULL;
     if (!t && value->initializer && graph_is_fp32(g, v))
       t = value->initializer;
-    if (!t || !is_rounded(c, value->scope, value->name, a))
+    if (!t || !is_rounded(c, v, a))
       continue;
     struct tensor view;
     TRY(tensor_read(g->model, t, a, &view, d));
@@ -128,7 +131,7 @@ static struct sample round_sample(const struct comparison *c, const struct sampl
     struct array *array = &copy.arrays[i];
     *array = sample->arrays[i];
     if (array->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
-        !is_rounded(c, 0, array->name, a))
+        !is_rounded(c, graph_lookup(c->source, 0, array->name), a))
       continue;
     float *x = arena_alloc(a, array->size);
     round_array(&mode, array->data, x, array->size / sizeof *x);
