@@ -116,6 +116,10 @@ const char *graph_value_label(const struct graph *g, int value);
 // front outside the main graph. Unique, and the same on every run.
 const char *graph_node_label(const struct graph *g, int node);
 
+// `stem` with as many '_' behind it that no value of the model, in any scope, has a name that
+// begins so: what is named with it collides with nothing.
+const char *graph_unused_prefix(const struct graph *g, const char *stem, struct arena *a);
+
 // The attribute of that name, or NULL.
 Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
 

@@ -66,6 +66,21 @@ const char *graph_node_label(const struct graph *g, int node) {
   return n->proto->name;
 }
 
+const char *graph_unused_prefix(const struct graph *g, const char *stem, struct arena *a) {
+  const char *prefix = stem;
+  for (int v = 0; v < g->n_values; v++) {
+    size_t length = strlen(prefix);
+    if (strncmp(g->values[v].name, prefix, length) != 0)
+      continue;
+    size_t more = strspn(g->values[v].name + length, "_");
+    char *longer = arena_alloc(a, length + more + 2);
+    memcpy(longer, prefix, length);
+    memset(longer + length, '_', more + 1);
+    prefix = longer;
+  }
+  return prefix;
+}
+
 // ---- constants ----
 
 static Onnx__TensorProto *copied_tensor(struct arena *a, int elem_type, size_t rank, size_t count,

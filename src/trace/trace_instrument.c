@@ -163,23 +163,6 @@ static void map_scopes(struct instrumentation *in, Onnx__ModelProto *copy) {
   }
 }
 
-// A prefix that starts no name of the model, so that an observer's output collides with nothing in
-// any scope.
-static const char *unused_prefix(const struct graph *g, struct arena *a) {
-  const char *prefix = DOMAIN;
-  for (int v = 0; v < g->n_values; v++) {
-    size_t length = strlen(prefix);
-    if (strncmp(g->values[v].name, prefix, length) != 0)
-      continue;
-    size_t more = strspn(g->values[v].name + length, "_");
-    char *longer = arena_alloc(a, length + more + 2);
-    memcpy(longer, prefix, length);
-    memset(longer + length, '_', more + 1);
-    prefix = longer;
-  }
-  return prefix;
-}
-
 // All parts of the node in one piece of memory: there may be 100,000 of them.
 static Onnx__NodeProto *new_observer(struct instrumentation *in, int v) {
   struct {
@@ -391,7 +374,7 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, enum tra
       .graph = g,
       .arena = a,
       .out = out,
-      .prefix = unused_prefix(g, a),
+      .prefix = graph_unused_prefix(g, DOMAIN, a),
       .copies = arena_array(a, (size_t)g->n_scopes, sizeof *in.copies),
       .observed = arena_array(a, n_values, sizeof *in.observed),
   };

@@ -9,11 +9,10 @@
 
 #include <string.h>
 
-static const char prefix[] = "narrow/";
-
 struct half {
   struct model model;
   struct graph graph;
+  const char *stem;  // of the emitted half's names: begins no name of the source
 };
 
 // A clone of g's model with narrow types carried as fp32, indexed again.
@@ -27,34 +26,36 @@ static enum status open_half(struct half *h, struct graph *g, bool ftz, struct a
 
 // ---- renaming of the emitted half ----
 
-static char *renamed(struct arena *a, const char *name) {
-  return name && name[0] ? arena_printf(a, "%s%s", prefix, name) : arena_strdup(a, "");
+static char *renamed(const struct half *h, struct arena *a, const char *name) {
+  return name && name[0] ? arena_printf(a, "%s/%s", h->stem, name) : arena_strdup(a, "");
 }
 
-static void rename_infos(struct arena *a, Onnx__ValueInfoProto **list, size_t count) {
+static void rename_infos(const struct half *h, struct arena *a, Onnx__ValueInfoProto **list,
+                         size_t count) {
   for (size_t i = 0; i < count; i++)
-    list[i]->name = renamed(a, list[i]->name);
+    list[i]->name = renamed(h, a, list[i]->name);
 }
 
-static void rename_scope(struct graph *g, int s, struct arena *a) {
+static void rename_scope(struct half *h, int s, struct arena *a) {
+  const struct graph *g = &h->graph;
   Onnx__GraphProto *graph = g->scopes[s].graph;
   if (g->scopes[g->scopes[s].root].kind == SCOPE_FUNCTION)
     return;  // a function's body, and the graphs in it, have their own names
-  rename_infos(a, graph->input, graph->n_input);
-  rename_infos(a, graph->output, graph->n_output);
-  rename_infos(a, graph->value_info, graph->n_value_info);
+  rename_infos(h, a, graph->input, graph->n_input);
+  rename_infos(h, a, graph->output, graph->n_output);
+  rename_infos(h, a, graph->value_info, graph->n_value_info);
   for (size_t i = 0; i < graph->n_initializer; i++)
-    graph->initializer[i]->name = renamed(a, graph->initializer[i]->name);
+    graph->initializer[i]->name = renamed(h, a, graph->initializer[i]->name);
   for (size_t i = 0; i < graph->n_sparse_initializer; i++)
     if (graph->sparse_initializer[i]->values)
       graph->sparse_initializer[i]->values->name =
-          renamed(a, graph->sparse_initializer[i]->values->name);
+          renamed(h, a, graph->sparse_initializer[i]->values->name);
   for (size_t i = 0; i < graph->n_node; i++) {
     Onnx__NodeProto *node = graph->node[i];
     for (size_t k = 0; k < node->n_input; k++)
-      node->input[k] = renamed(a, node->input[k]);
+      node->input[k] = renamed(h, a, node->input[k]);
     for (size_t k = 0; k < node->n_output; k++)
-      node->output[k] = renamed(a, node->output[k]);
+      node->output[k] = renamed(h, a, node->output[k]);
   }
 }
 
@@ -126,7 +127,7 @@ static void join_inputs(struct join *j) {
   const struct scope *scope = &j->emitted->scopes[0];
   for (int i = 0; i < scope->n_inputs; i++) {
     const struct value *input = &j->emitted->values[scope->inputs[i]];
-    char *narrow_name = renamed(j->arena, input->name);
+    char *narrow_name = renamed(&j->b, j->arena, input->name);
     if (graph_is_constant(j->emitted, scope->inputs[i]))
       continue;
     if (input->initializer || input->sparse_default)
@@ -172,8 +173,8 @@ static void join_compares(struct join *j) {
     bool narrow = j->emitted->values[twin].type.elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     Onnx__NodeProto *node = proto_node(j->arena, "Compare", "narrowcast", 2, 1);
     node->input[0] = arena_strdup(j->arena, name);
-    node->input[1] = renamed(j->arena, name);
-    node->output[0] = arena_printf(j->arena, "narrow//compare_%d", v);
+    node->input[1] = renamed(&j->b, j->arena, name);
+    node->output[0] = arena_printf(j->arena, "%s.compare_%d", j->b.stem, v);
     proto_add_int(j->arena, node, "id", (int64_t)t->n_compared);
     proto_add_int(j->arena, node, "scale", narrow ? j->plan->values[v].scale_log2 : 0);
     j->nodes[j->n_nodes++] = node;
@@ -273,6 +274,7 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
   *t = (struct twin){0};
   struct join j = {.twin = t, .source = source, .emitted = emitted, .arena = a, .plan = p};
   TRY(open_half(&j.a, source, p->ftz, a, d));
+  j.b.stem = graph_unused_prefix(source, "narrow", a);
   TRY(open_half(&j.b, emitted, p->ftz, a, d));
   drop_value_info(&j.a.graph);
   drop_value_info(&j.b.graph);
@@ -280,7 +282,7 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
                     (size_t)source->n_values + (size_t)emitted->scopes[0].n_inputs;
   j.nodes = arena_array(a, capacity, sizeof *j.nodes);
   for (int s = 0; s < j.b.graph.n_scopes; s++)
-    rename_scope(&j.b.graph, s, a);
+    rename_scope(&j.b, s, a);
   rename_functions(&j.b, a);
   drop_node_names(&j.a.graph, a);
   drop_node_names(&j.b.graph, a);

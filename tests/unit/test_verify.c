@@ -75,6 +75,25 @@ static void claims(struct planning *f, struct claim *list, int count) {
 
 // ---- tests ----
 
+// Names that begin as those that the joined model makes would be defined twice.
+static void verify_takes_names_that_it_would_make(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {{.id = "finite", .metric = METRIC_FINITE}};
+  claims(f, list, 1);
+  build_input(&f->b, "x", "float[1,1]");
+  build_floats(&f->b, "w", "float[1,1]", (float[]){2});
+  build_node(&f->b, "MatMul", "x w", "narrow/x");
+  build_node(&f->b, "Exp", "narrow/x", "narrow.compare_0");
+  build_node(&f->b, "MatMul", "narrow.compare_0 w", "/compare_0");
+  build_node(&f->b, "MatMul", "/compare_0 narrow/x", "narrow_/x");
+  build_output(&f->b, "narrow_/x", "float[1,1]");
+  planning_all(f);
+  write_floats(f, "x.npy", "1, 1", (float[]){1}, 1);
+  struct verdict v;
+  verify(f, &v);
+  assert_true(claim_of(&v, "finite")->holds);
+}
+
 // 3 * (1 + 2^-10) is 3 + 3 * 2^-10, a tie between two numbers of fp16: to 3 + 4 * 2^-10, the even
 // one. All operands are exact.
 static void verify_measures_one_rounding_exactly(void **state) {
@@ -381,6 +400,7 @@ int main(void) {
       TEST(verify_loads_a_sound_model_at_every_level),
       TEST(verify_says_that_a_model_loads_but_does_not_run),
       TEST(verify_takes_a_function_whose_branch_captures),
+      TEST(verify_takes_names_that_it_would_make),
       TEST(engine_still_crashes_on_a_narrow_transpose_before_a_product),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
