@@ -25,6 +25,8 @@ function readTensors(plan) {
     subnormal: toNumber(value.subnormal_fraction),
     sqnr: toNumber(value.sqnr_db),
     lost: toNumber(value.lost_updates_fraction),
+    // Of the run that made the plan; a verdict's takes its place.
+    error: toNumber(value.measured_relative_l2),
     constant: value.constant === true,
     // How matrix products read it, where that is not as it is stored.
     operand: value.operand && {
@@ -150,9 +152,13 @@ function addVerdict(verdict, byLabel) {
     tensor.cosine = toNumber(value.cosine);
     tensor.measuredSqnr = toNumber(value.sqnr_db);
     tensor.newlyNonfinite = value.newly_nonfinite ?? 0;
-    if (tensor.producer && !(tensor.error <= tensor.producer.error))
-      tensor.producer.error = tensor.error;
   }
+}
+
+// A node's error is the largest of what it makes.
+function addNodeErrors(tensors) {
+  for (const { producer, error } of tensors)
+    if (producer && !(error <= producer.error)) producer.error = error;
 }
 
 // Longest path from a source, in an order in which makers come first (Kahn). Chains that only
@@ -190,6 +196,8 @@ export function load() {
   addTrace(trace, byLabel);
   const sites = readSites(trace, byLabel);
   addVerdict(verdict, byLabel);
+  addNodeErrors(tensors);
+  const compared = tensors.some((tensor) => !Number.isNaN(tensor.error));
   const levels = addLevels(nodes);
   const rules = new Map((plan.rules ?? []).map((rule) => [rule.rule, rule.why]));
   for (const tensor of tensors)
@@ -199,7 +207,7 @@ export function load() {
     max: toNumber(f.max), tiny: toNumber(f.tiny),
     min_subnormal: toNumber(f.min_subnormal), cliff: toNumber(f.cliff),
   }]));
-  return { plan, trace, verdict, vocabulary, rules, formats, tensors, byLabel, nodes, sites, levels };
+  return { plan, trace, verdict, vocabulary, rules, compared, formats, tensors, byLabel, nodes, sites, levels };
 }
 
 // Formats that occur, the widest first.

@@ -42,7 +42,7 @@ function Depth() {
   const { data, open } = usePage();
   const all = useMemo(() => data.tensors.filter((t) => t.error > 0 && Number.isFinite(t.error)), [data]);
   const rows = useMemo(() => thinned(all, data.levels), [all]);
-  if (!data.verdict?.values) return null;
+  if (!data.compared) return null;
   const exact = data.tensors.filter((t) => t.error === 0).length;
   const worst = all.reduce((most, t) => (!most || t.error > most.error ? t : most), null);
   const note = worst

@@ -174,10 +174,19 @@ function step(map, node, key) {
 const describe = (node) =>
   `${shown(node.op)} ${shown(node.label)}, ${shown(node.format)}${Number.isNaN(node.error) ? "" : `, error ${number(node.error)}`}`;
 
-function useMap(canvas, map, by) {
+function useSize(canvas) {
+  const [size, setSize] = useState([0, 0]);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setSize([entry.contentRect.width, entry.contentRect.height]));
+    observer.observe(canvas.current);
+    return () => observer.disconnect();
+  }, []);
+  return size;
+}
+
+function useMap(canvas, size, map, by) {
   const { data, selected, theme } = usePage();
   const [focus, setFocus] = useState(null);
-  const [size, setSize] = useState([0, 0]);
   const [zoomed, setZoomed] = useState(0);
   const state = useRef({ transform: zoomIdentity });
   const home = () => {
@@ -186,15 +195,12 @@ function useMap(canvas, map, by) {
     return zoomIdentity.translate((width - k * map.width) / 2, (height - k * map.height) / 2).scale(k);
   };
   useEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setSize([entry.contentRect.width, entry.contentRect.height]));
-    observer.observe(canvas.current);
-    return () => observer.disconnect();
-  }, []);
-  useEffect(() => {
-    if (!size[0]) return;
+    if (!size[0]) return undefined;
     const first = home();
     const behaviour = zoom().scaleExtent([first.k * 0.9, Math.max(12, first.k * 2)])
-      .filter((event) => event.type !== "wheel" || event.ctrlKey || event.metaKey || state.current.active)
+      // One finger and the wheel scroll the page, two fingers the map; the wheel too once it is in use.
+      .filter((event) => event.type.startsWith("touch") ? event.touches.length > 1
+        : event.type === "wheel" ? event.ctrlKey || event.metaKey || state.current.active : !event.button)
       .on("zoom", (event) => {
         state.current.transform = event.transform;
         setZoomed((n) => n + 1);
@@ -237,8 +243,10 @@ function NodeMap() {
   const { data, selected, open } = usePage();
   const canvas = useRef();
   const [by, setBy] = useState("format");
-  const map = useMemo(() => layOut(data.nodes, data.levels, 2.9), [data]);
-  const { focus, setFocus, state, at } = useMap(canvas, map, by);
+  const size = useSize(canvas);
+  const aspect = size[1] ? Math.round((10 * size[0]) / size[1]) / 10 : 2.5;
+  const map = useMemo(() => layOut(data.nodes, data.levels, aspect), [data, aspect]);
+  const { focus, setFocus, state, at } = useMap(canvas, size, map, by);
   const onKeyDown = (event) => {
     const from = focus ?? (selected?.kind === "node" ? selected : null);
     if (event.key === "Enter" && from) open(from);
@@ -258,14 +266,14 @@ function NodeMap() {
     <Section id="network" title="Network"
       note={`${count(data.nodes.length)} nodes with floats in ${count(data.levels)} levels, read like text: inputs at the top left. A node opens at a click; arrow keys go along its edges, Enter opens. Drag to move, + and − to zoom.`}
       tools={<>
-        {data.verdict && <Choice label="Colour by" value={by} onChange={setBy} options={[["format", "Format"], ["error", "Error"]]} />}
+        {data.compared && <Choice label="Colour by" value={by} onChange={setBy} options={[["format", "Format"], ["error", "Error"]]} />}
         <div class="choice" role="group" aria-label="Zoom">
           <button type="button" aria-label="Zoom in" onClick={() => state.current.zoom(1.5)}>+</button>
           <button type="button" aria-label="Zoom out" onClick={() => state.current.zoom(1 / 1.5)}>−</button>
           <button type="button" onClick={() => state.current.home()}>All</button>
         </div></>}>
       <div class="map">
-        <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="map of the network"
+        <canvas ref={canvas} class={data.nodes.length < 60 ? "small" : ""} tabIndex={0} role="application" aria-roledescription="map of the network"
           aria-label={`Network of ${data.nodes.length} nodes. Arrow keys move from node to node, Enter opens one.`}
           onKeyDown={onKeyDown} onFocus={() => { state.current.active = true; }}
           onBlur={() => { state.current.active = false; setFocus(null); }}
@@ -275,7 +283,7 @@ function NodeMap() {
       </div>
       <ul class="legend">
         {by === "format" ? formatsIn(data, data.nodes).map((format) => <li key={format}><Format name={format} /></li>)
-          : <>{["≤ 1e−5", "1e−4", "1e−3", "1e−2", "more"].map((text, k) => (
+          : <>{["≤ 1e−5", "≤ 1e−4", "≤ 1e−3", "≤ 1e−2", "> 1e−2"].map((text, k) => (
             <li key={text}><i class="swatch" style={{ background: `var(--error-${k})` }} />{text}</li>))}<li><i class="swatch" style={{ background: "var(--line)" }} />not compared</li></>}
       </ul>
     </Section>

@@ -153,7 +153,8 @@ function importantClaims(claims) {
     const holding = same.filter((claim) => claim.holds);
     rows.push(...failing.map((claim) => ({ claim })));
     const nearest = holding.reduce((best, claim) => !best || used(claim) > used(best) ? claim : best, null);
-    if (nearest) rows.push({ claim: nearest, of: holding.length });
+    const alike = holding.every((claim) => claim.measured === nearest.measured);
+    if (nearest) rows.push({ claim: nearest, of: holding.length, alike });
   }
   return rows.sort((a, b) => a.claim.holds - b.claim.holds);
 }
@@ -169,7 +170,7 @@ const measure = ({ metric, measured }) =>
   metric === "cosine" ? String(Number(toNumber(measured).toFixed(8))) : number(toNumber(measured), 4);
 
 function ClaimRow({ row }) {
-  const { claim, of } = row;
+  const { claim, of, alike } = row;
   return (
     <tr>
       <td><span class={`pill ${claim.holds ? "good" : "bad"}`}>{claim.holds ? "holds" : "fails"}</span></td>
@@ -177,8 +178,9 @@ function ClaimRow({ row }) {
       <td class="num">{measure(claim)}</td>
       <td class="num"><span class="quiet">{isLowerBound(claim.metric) ? "≥" : "≤"}</span> {number(toNumber(claim.limit), 4)}</td>
       <td><Used claim={claim} /></td>
-      <td><OpenLabel label={claim.output} />{of > 1 && <small class="block">the worst of {count(of)} outputs</small>}</td>
-      <td>{claim.worst_sample ? <Name>{claim.worst_sample}</Name> : <span class="quiet">–</span>}</td>
+      <td>{of > 1 && alike ? `all ${plural(of, "output")}` : <OpenLabel label={claim.output} />}
+        {of > 1 && !alike && <small class="block">the worst of {count(of)} outputs</small>}</td>
+      <td>{claim.worst_sample && !(of > 1 && alike) ? <Name>{claim.worst_sample}</Name> : <span class="quiet">–</span>}</td>
     </tr>
   );
 }

@@ -35,7 +35,7 @@ function tensorColumns(data) {
     data.tensors.some((t) => t.scale) && numeric("scale", "Scale", (t) => t.scale, (x) => x ? power(x) : "–", { width: "70px" }),
     numeric("zero", "To zero", (t) => t.zero, share, { width: "84px" }),
     numeric("subnormal", "Subnormal", (t) => t.subnormal, share, { width: "100px" }),
-    data.verdict && numeric("error", "Error", (t) => t.error, number, { width: "86px" }),
+    data.compared && numeric("error", "Error", (t) => t.error, number, { width: "86px" }),
     numeric("sqnr", "SQNR, dB", (t) => t.sqnr, number, { width: "92px" }),
     data.sites.length > 0 && numeric("lost", "Lost updates", (t) => t.lost, share, { width: "116px" }),
     text("reason", "Note", (t) => t.reason ?? "", (c) => c.getValue() ? reasonText(data, c.getValue()) : "", { width: "minmax(150px, 2fr)", className: "quiet" }),
@@ -53,7 +53,7 @@ function nodeColumns(data) {
     text("class", "Class", (n) => n.class, undefined, { width: "76px" }),
     timed && numeric("before", "In fp32", (n) => n.before, (x) => x > 0 ? seconds(x) : "–", { width: "88px", title: "modelled time in fp32" }),
     timed && numeric("after", "Planned", (n) => n.after, (x) => x > 0 ? seconds(x) : "–", { width: "88px", title: "modelled time as planned" }),
-    data.verdict && numeric("error", "Error", (n) => n.error, number, { width: "86px", title: "relative L2 of its outputs" }),
+    data.compared && numeric("error", "Error", (n) => n.error, number, { width: "86px", title: "relative L2 of its outputs" }),
     text("rule", "Rule", (n) => n.rule, undefined, { width: "minmax(120px, 1fr)", className: "quiet" }),
     text("reason", "Why not narrower", (n) => n.reason ?? "", (c) => c.getValue() ? reasonText(data, c.getValue()) : "", { width: "minmax(150px, 2fr)", className: "quiet" }),
   ].filter(Boolean);
@@ -200,6 +200,6 @@ export function Tensors() {
   const [filter, setFilter] = useState(noFilter);
   const columns = useMemo(() => tensorColumns(data), [data]);
   return <Browser id="tensors" title="Tensors" noun="tensor" items={data.tensors} columns={columns}
-    first={[{ id: data.verdict ? "error" : "headroom", desc: Boolean(data.verdict) }]} filter={filter} setFilter={setFilter}
-    note={`${data.trace ? `Small histograms: magnitudes from 2⁻⁴⁰ to 2²⁴ against the range of ${narrowest(data)}, red where they leave it. ` : ""}Largest, headroom, to zero, subnormal and SQNR are of the most wanted format${data.verdict ? "; the error is relative L2, measured beside fp32" : ""}.`} />;
+    first={[{ id: data.compared ? "error" : "headroom", desc: data.compared }]} filter={filter} setFilter={setFilter}
+    note={`${data.trace ? `Small histograms: magnitudes from 2⁻⁴⁰ to 2²⁴ against the range of ${narrowest(data)}, red where they leave it. ` : ""}Largest, headroom, to zero, subnormal and SQNR are of the most wanted format${data.compared ? "; the error is relative L2, measured beside fp32" : ""}.`} />;
 }
