@@ -145,7 +145,7 @@ export function Spark({ tensor, format }) {
 
 function stepLines(data, names) {
   return names.map((name) => data.formats.get(name)).filter(Boolean)
-    .map((f) => ({ name: f.name, at: -f.mantissa_bits }));
+    .map((f) => ({ name: f.name, at: -f.mantissa_bits })).sort((a, b) => a.at - b.at);
 }
 
 // Updates by floor(log2 |u|) - floor(log2 |a|): left of a format's line they are below its step.
@@ -173,7 +173,9 @@ export function Updates({ data, sites, height = 150, names = ["fp32", "fp16", "b
           Plot.rectY(bins, { x1: "difference", x2: (b) => b.difference + 1, y: "share", fill: "var(--accent)", fillOpacity: 0.75, insetLeft: 0.5, insetRight: 0.5,
             title: (b) => `${power(b.difference)}: ${share(b.share)}` }),
           Plot.ruleX(lines, { x: "at", stroke: (l) => colour(l.name), strokeWidth: 2 }),
-          Plot.text(lines, { x: "at", text: "name", frameAnchor: "top", dy: -14, fill: "currentColor" }),
+          // The last to its right, the others to their left, so that near ones do not meet.
+          Plot.text(lines.slice(0, -1), { x: "at", text: "name", frameAnchor: "top", textAnchor: "end", dx: 2, dy: -14, fill: "currentColor" }),
+          Plot.text(lines.slice(-1), { x: "at", text: "name", frameAnchor: "top", textAnchor: "start", dx: -2, dy: -14, fill: "currentColor" }),
           Plot.ruleY([0], { stroke: "var(--line-strong)" }),
         ],
       })} />

@@ -133,7 +133,8 @@ function Grid({ table, label }) {
     count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW, overscan: 12,
     scrollPaddingStart: ROW,
   });
-  const columns = table.getVisibleLeafColumns().map((column) => column.columnDef.meta?.width ?? "100px").join(" ");
+  const columns = table.getVisibleLeafColumns().map((column) => column.columnDef.meta?.width ?? "100px")
+    .map((width) => (printing ? `minmax(0, ${parseInt(width.replace("minmax(", ""), 10)}fr)` : width)).join(" ");
   useEffect(() => { scroller.current?.scrollTo({ top: 0 }); }, [table.getState().sorting, table.getState().globalFilter]);
   // Up and down go from row to row, also to those that are not in the page yet.
   const onKeyDown = (event) => {

@@ -22,8 +22,8 @@ export const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 export function share(x) {
   if (x === undefined || Number.isNaN(x)) return "–";
   if (x === 0) return "0";
-  if (x < 1e-4) return "< 0.01 %";
-  return `${Number((100 * x).toPrecision(3))} %`;
+  if (x < 1e-4) return "<\u202f0.01\u202f%";
+  return `${Number((100 * x).toPrecision(3))}\u202f%`;
 }
 
 function withUnit(x, units, factor, least) {

@@ -157,8 +157,10 @@ test("a_node_opens_at_a_click_on_the_map", () => withPage(digits, {}, async (pag
   const box = await canvas.boundingBox();
   const status = page.locator(".map-status");
   // Down a line near the left edge of the map until there is a node.
-  for (let y = 4; y < box.height && !(await status.textContent()); y += 4)
+  for (let y = 4; y < box.height && !(await status.textContent()); y += 4) {
     await page.mouse.move(box.x + box.width * 0.3, box.y + y);
+    await page.waitForTimeout(60); // what is told is then of this place
+  }
   const [, label] = (await status.textContent()).match(/^\S+ (\S+), /);
   await page.mouse.down();
   await page.mouse.up();
@@ -232,6 +234,9 @@ test("it_prints_with_tables_in_full_width", () => withPage(chain, {}, async (pag
   assert.ok(pdf.length > 20000);
   await page.evaluate(() => window.dispatchEvent(new Event("beforeprint")));
   await eventually(() => page.locator("#nodes .grid-body .row").count(), 200);
+  await page.setViewportSize({ width: 794, height: 1100 });
+  await page.emulateMedia({ media: "print" });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth));
 }));
 
 for (const colorScheme of ["light", "dark"])
