@@ -237,6 +237,15 @@ static void record_errors(struct run *r) {
   for (int i = 0; i < v->n_values; i++)
     errors[i] = v->values[i].runs > 0 ? compare_relative_l2(&v->values[i]) : NAN;
   r->plan.errors = errors;
+  struct measured_claim *measured = arena_array(&r->arena, (size_t)v->n_claims, sizeof *measured);
+  for (int i = 0; i < v->n_claims; i++)
+    measured[i] = (struct measured_claim){.claim = v->claims[i].claim,
+                                          .output = v->claims[i].output,
+                                          .sample = v->claims[i].sample,
+                                          .value = v->claims[i].measured,
+                                          .holds = v->claims[i].holds};
+  r->plan.measured = measured;
+  r->plan.n_measured = v->n_claims;
 }
 
 // Runs both models on the held-out samples.

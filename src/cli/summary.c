@@ -2,6 +2,7 @@
 #include "summary.h"
 
 #include "json.h"
+#include "plan_limits.h"
 #include "verdict_file.h"
 
 #include <inttypes.h>
@@ -364,10 +365,25 @@ static void print_not_finite(const struct verdict *v, FILE *out) {
               v->outputs[i].error.reference_nonfinite, v->outputs[i].name);
 }
 
+struct limit_lines {
+  FILE *out;
+  int count;
+};
+
+// The headroom and the note on made-up inputs have lines of their own.
+static void print_limit(void *context, const char *id, const char *text) {
+  struct limit_lines *lines = context;
+  if (strcmp(id, "range") != 0 && strcmp(id, "synthetic") != 0)
+    fprintf(lines->out, "%s%s\n", lines->count++ ? "             " : "limits       ", text);
+}
+
 static void print_result(const struct run *r, const char *output, FILE *out) {
   if (r->has_verdict)
     print_not_finite(&r->verdict, out);
   bool writes_model = strcmp(r->settings->command, "plan") != 0;
+  struct limit_lines lines = {out, 0};
+  if (r->has_verdict)
+    plan_limits_each(&r->plan, &r->graph, print_limit, &lines);
   if (r->has_verdict || strcmp(r->settings->command, "convert") == 0)
     fprintf(out, "result       %s\n", result_text(r));
   bool made_up = r->plan.synthetic || (r->has_verdict && samples_synthetic(r->samples));

@@ -149,6 +149,14 @@ struct plan_thresholds {
   bool keep_integers;
 };
 
+// What a verify run measured of a claim, on one output.
+struct measured_claim {
+  const struct claim *claim;
+  const char *output, *sample;  // its name; label of the worst sample
+  double value;
+  bool holds;
+};
+
 struct plan {
   struct value_plan *values;  // by value id
   struct node_plan *nodes;    // by node id
@@ -169,6 +177,8 @@ struct plan {
   enum constants_rule constants;
   struct claim *claims;  // copied from the policy: verify needs the plan alone
   int n_claims;
+  const struct measured_claim *measured;  // none before a verify run; not read back
+  int n_measured;
   // statistics' provenance
   bool has_trace, synthetic;
   size_t steps, sample;

@@ -1,11 +1,25 @@
 // The limits of a plan's claims, as sentences with this plan's numbers. See plan_limits.h.
 #include "plan_limits.h"
 
-static void limit(struct json_writer *w, const char *id, const char *text) {
-  json_object(w, NULL);
-  json_string(w, "id", id);
-  json_string(w, "text", text);
-  json_end_object(w);
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+struct limits {
+  const struct plan *plan;
+  const struct graph *graph;
+  limit_use *use;
+  void *context;
+};
+
+__attribute__((format(printf, 3, 4))) static void limit(const struct limits *l, const char *id,
+                                                        const char *format, ...) {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  l->use(l->context, id, text);
 }
 
 static int count_not_seen(const struct plan *p) {
@@ -15,50 +29,69 @@ static int count_not_seen(const struct plan *p) {
   return count;
 }
 
-static void write_range(struct json_writer *w, const struct plan *p, const struct graph *g) {
-  if (p->headroom_value < 0)
-    return;
-  char text[1024];
-  snprintf(text, sizeof text,
-           "Inputs beyond the calibrated range: %.600s leaves %s when it grows %.4g times.",
-           graph_value_label(g, p->headroom_value),
-           formats[p->values[p->headroom_value].format].name, p->headroom);
-  limit(w, "range", text);
+static void range_limit(const struct limits *l) {
+  const struct plan *p = l->plan;
+  if (p->headroom_value >= 0)
+    limit(l, "range",
+          "Inputs beyond the calibrated range: %.600s leaves %s when it grows %.4g times.",
+          graph_value_label(l->graph, p->headroom_value),
+          formats[p->values[p->headroom_value].format].name, p->headroom);
 }
 
-static void write_samples(struct json_writer *w, const struct plan *p) {
-  char text[256];
+static void samples_limit(const struct limits *l) {
+  const struct plan *p = l->plan;
   if (!p->has_trace) {
-    limit(w, "no_trace", "Nothing was measured but constants: there was no calibration trace.");
+    limit(l, "no_trace", "Nothing was measured but constants: there was no calibration trace.");
     return;
   }
   if (p->synthetic)
-    limit(w, "synthetic", "The statistics are of made-up inputs, which say little of real ones.");
+    limit(l, "synthetic", "The statistics are of made-up inputs, which say little of real ones.");
   size_t held_out = p->samples > p->steps ? p->samples - p->steps : 0;
-  snprintf(text, sizeof text,
-           "Other data: ranges are those of %zu samples, and claims are judged on %zu held out%s.",
-           p->steps, held_out, held_out ? "" : ", so on those that calibrated");
-  limit(w, "samples", text);
+  limit(l, "samples",
+        "Other data: ranges are those of %zu samples, and claims are judged on %zu held out%s.",
+        p->steps, held_out, held_out ? "" : ", so on those that calibrated");
 }
 
-void plan_limits_write(struct json_writer *w, const struct plan *p, const struct graph *g) {
-  json_array(w, "limits");
-  if (!plan_is_identity(p)) {
-    write_range(w, p, g);
-    write_samples(w, p);
-    int not_seen = count_not_seen(p);
-    char text[256];
-    snprintf(text, sizeof text, "%d values were never seen, and stay fp32 unmeasured.", not_seen);
-    if (not_seen)
-      limit(w, "not_seen", text);
-    limit(w, "accumulation",
-          "Verify computes inside operators in fp32 and rounds what is stored; a device that "
-          "accumulates in a narrow format may do worse.");
-    limit(
-        w, "swamping",
-        "Updates smaller than a step are looked for where values are added; not inside attention, "
-        "Einsum, ConvTranspose and recurrent cells, nor where a constant is added.");
-    limit(w, "not_claimed", "Equal quality on other data, and bitwise equality, are not claimed.");
+// Scales are fixed: what is larger at run time finds them too large.
+static void scales_limit(const struct limits *l) {
+  const struct plan *p = l->plan;
+  int scaled = 0, coded = 0;
+  double least = INFINITY;
+  for (int v = 0; v < p->n_values; v++) {
+    const struct value_plan *value = &p->values[v];
+    if (graph_is_constant(l->graph, v))
+      continue;
+    scaled += value->scale_log2 != 0;
+    coded += value->operand != NULL;
+    if (value->operand)
+      least = fmin(least, value->operand->headroom);
   }
-  json_end_array(w);
+  if (scaled)
+    limit(l, "scales",
+          "%d tensors are stored at scales fixed by the calibration: powers of two, so up to half "
+          "of the range is unused, and a spike beyond it becomes infinite.",
+          scaled);
+  if (coded)
+    limit(l, "saturation",
+          "%d tensors are read in %s at fixed scales: what grows more than %.3g times saturates "
+          "without a sign of it.",
+          coded, formats[p->operand_format].name, least);
+}
+
+void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *use, void *context) {
+  const struct limits l = {p, g, use, context};
+  if (plan_is_identity(p))
+    return;
+  range_limit(&l);
+  samples_limit(&l);
+  scales_limit(&l);
+  int not_seen = count_not_seen(p);
+  if (not_seen)
+    limit(&l, "not_seen", "%d values were never seen, and stay fp32 unmeasured.", not_seen);
+  limit(&l, "accumulation",
+        "A device that accumulates in a narrow format may do worse: verify adds up in fp32.");
+  limit(&l, "swamping",
+        "Updates below a step are not looked for inside attention, Einsum, ConvTranspose and "
+        "recurrent cells.");
+  limit(&l, "not_claimed", "Equal quality on other data, and bitwise equality, are not claimed.");
 }

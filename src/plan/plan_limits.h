@@ -1,13 +1,13 @@
-// How a result can fail though every step was followed: what the plan's claims do not cover. Part
-// of the plan file, for the person who signs it off.
+// How a result can fail though every step was followed: what the plan's claims do not cover, for
+// the person who signs it off. Part of the plan file and of the summary.
 #ifndef PLAN_LIMITS_H
 #define PLAN_LIMITS_H
 
-#include "json.h"
 #include "plan.h"
 
-// Writes the array "limits": objects with an id and a sentence, with the numbers of this plan. Only
-// what applies is listed.
-void plan_limits_write(struct json_writer *w, const struct plan *p, const struct graph *g);
+// Calls back for each limit that applies: an id, and a sentence with the numbers of this plan,
+// which lasts as long as the call. None if nothing is narrow.
+typedef void limit_use(void *context, const char *id, const char *text);
+void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *use, void *context);
 
 #endif

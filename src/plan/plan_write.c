@@ -11,13 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Three digits, for numbers that are compared by eye and depend on no last one.
-static void write_rounded(struct json_writer *w, const char *key, double value) {
-  char text[32];
-  snprintf(text, sizeof text, "%.3g", value);
-  json_number(w, key, strtod(text, NULL));
-}
-
 // For people: an edit is checked against the operators, and what it claims, by verify.
 static void write_thresholds(struct json_writer *w, const struct plan_thresholds *t) {
   json_object(w, "thresholds");
@@ -114,6 +107,39 @@ static void write_overrides(struct json_writer *w, const struct overrides *o) {
   json_end_array(w);
 }
 
+// Three digits, for numbers that are compared by eye and depend on no last one.
+static void write_rounded(struct json_writer *w, const char *key, double value) {
+  char text[32];
+  snprintf(text, sizeof text, "%.3g", value);
+  json_number(w, key, strtod(text, NULL));
+}
+
+// What a verify run measured of a claim; not read back.
+static void write_measured(struct json_writer *w, const struct plan *p, const struct claim *c) {
+  if (!p->n_measured)
+    return;
+  json_array(w, "measured");
+  for (int i = 0; i < p->n_measured; i++) {
+    const struct measured_claim *m = &p->measured[i];
+    if (m->claim != c)
+      continue;
+    json_object(w, NULL);
+    json_string(w, "output", m->output);
+    write_rounded(w, "value", m->value);
+    json_bool(w, "holds", m->holds);
+    json_string(w, "worst_sample", m->sample);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+static void write_limit(void *writer, const char *id, const char *text) {
+  json_object(writer, NULL);
+  json_string(writer, "id", id);
+  json_string(writer, "text", text);
+  json_end_object(writer);
+}
+
 static void write_claims(struct json_writer *w, const struct plan *p) {
   json_array(w, "claims");
   for (int i = 0; i < p->n_claims; i++) {
@@ -122,6 +148,7 @@ static void write_claims(struct json_writer *w, const struct plan *p) {
     json_string(w, "id", c->id);
     json_string(w, "metric", metric_name(c->metric));
     json_number(w, "limit", c->limit);
+    write_measured(w, p, c);
     if (c->outputs) {
       json_array(w, "outputs");
       for (const char **o = c->outputs; *o; o++)
@@ -354,7 +381,9 @@ void plan_print(const struct plan *p, const struct graph *g, FILE *out) {
   json_string(&w, "value", p->headroom_value >= 0 ? graph_value_label(g, p->headroom_value) : "");
   json_end_object(&w);
   write_costs(&w, p);
-  plan_limits_write(&w, p, g);
+  json_array(&w, "limits");
+  plan_limits_each(p, g, write_limit, &w);
+  json_end_array(&w);
   write_promotions(&w, p, g);
   write_weights(&w, p, g);
   write_nodes(&w, p, g);

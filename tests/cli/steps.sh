@@ -53,6 +53,13 @@ test_verify_of_a_saved_plan_measures_what_convert_measured() {
   same convert.claims verify.claims
 }
 
+test_a_saved_plan_says_what_was_measured_of_each_claim() {
+  quietly convert "$model" --data "$data" -o y.onnx --save-plan p.json
+  matches p.json '"id": "relative-l2".*"measured": \[\{"output": "logits", "value": 0.000[0-9]*, "holds": true, "worst_sample": "[67].npz"\}'
+  has out 'limits  '
+  has p.json '"id": "not_claimed"'
+}
+
 test_verify_writes_nothing() {
   quietly plan "$model" -o p.json
   quietly verify "$model" --plan p.json --data "$data"
