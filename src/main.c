@@ -17,18 +17,18 @@ const struct command commands[] = {
      "Without --data the inputs are made up, and the summary says so. The model is written only "
      "if\n"
      "every claim of the policy holds; exit code 1 says that one does not.",
-     "pdrntoSTvRfkwDiaOjxmIJq", command_convert},
+     "pdrntoSTvRfukwDiaOjxmIJq", command_convert},
     {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
      "J", command_inspect},
     {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
      "Held-out samples (see the policy) are left for verify. Updates of a training's weights are\n"
      "measured with --checkpoints FILE FILE ..., which stands behind MODEL (samples are then run\n"
      "only if --data or --random says so), or with --feedback, where MODEL is a training step.",
-     "pdrncbsoOjxmIJq", command_trace},
+     "pudrncbsoOjxmIJq", command_trace},
     {"plan", "MODEL", 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
      "are known, and every other tensor counts as not seen and stays fp32.",
-     "ptofkwDiJq", command_plan},
+     "ptofukwDiJq", command_plan},
     {"rewrite", "MODEL", 1, 1, "applies a plan, also one edited by hand",
      "Needs neither data nor ONNX Runtime. The result is not verified. Every edit that cannot be\n"
      "applied is named with its reason; --check stops there and writes nothing.",

@@ -2,13 +2,14 @@
 // table of commands says which it takes.
 #include "cmd.h"
 #include "json.h"
+#include "raise_opset.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_COUNT = 40 };
+enum { OPTION_COUNT = 41 };
 
 static const struct {
   char letter;
@@ -39,6 +40,8 @@ static const struct {
     {'R', "report", "FILE", "write a report as well, HTML, or Markdown if it ends with .md"},
     {'W', "format", "html|md", "a page to open in a browser, or Markdown (default html)"},
     {'f', "format", "NAME", "fp16 or bf16 instead of the policy's ladder"},
+    {'u', "raise-opset", "N",
+     "raise the model's opset to N (13 to 23), for formats that older ones lack"},
     {'k', "keep", "GLOB", "leave matching nodes as they are (by node or tensor name); repeatable"},
     {'w', "narrow", "GLOB", "narrow matching nodes where their values allow it; repeatable"},
     {'D', "overrides", "FILE", "a person's decisions: formats by node or tensor name, with notes"},
@@ -129,6 +132,10 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   case 'y': s->why_not = argument; break;
   case 'F': s->tool = argument; break;
   case 'i': s->io = argument; break;
+  case 'u':
+    TRY(parse_number(argument, "raise-opset", RAISE_OPSET_LEAST, RAISE_OPSET_MOST, &number, d));
+    s->raise_opset = (int)number;
+    break;
   case 'a': s->save_anyway = true; break;
   case 'O': s->ort = argument; break;
   case 'j':

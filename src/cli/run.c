@@ -5,6 +5,7 @@
 #include "clone.h"
 #include "external.h"
 #include "promote.h"
+#include "raise_opset.h"
 #include "tensor.h"
 
 #include <math.h>
@@ -52,6 +53,14 @@ enum status run_load_model(struct run *r) {
   return status;
 }
 
+// From here on the raised model counts as the source.
+static enum status raise_to(struct run *r, int opset) {
+  if (!opset)
+    return STATUS_OK;
+  TRY(raise_opset(&r->model, &r->graph, opset, &r->arena, r->diag));
+  return graph_build(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+}
+
 enum status run_load_policy(struct run *r) {
   const struct settings *s = r->settings;
   TRY(policy_load(&r->policy, s->policy ? s->policy : "fp16", &r->arena, r->diag));
@@ -67,7 +76,9 @@ enum status run_load_policy(struct run *r) {
     enum node_class class = strcmp(s->overrides[i], "keep") == 0 ? CLASS_KEEP : CLASS_NARROW;
     TRY(policy_override_class(&r->policy, class, s->overrides[i + 1], &r->arena, r->diag));
   }
-  return STATUS_OK;
+  if (s->raise_opset)
+    TRY(policy_override_opset(&r->policy, s->raise_opset, &r->arena, r->diag));
+  return raise_to(r, r->policy.raise_opset);
 }
 
 static bool same_file(const char *x, const char *y) {
@@ -207,6 +218,9 @@ enum status run_plan(struct run *r) {
 }
 
 enum status run_read_plan(struct run *r) {
+  int opset;
+  TRY(plan_read_opset(&opset, r->settings->plan, &r->arena, r->diag));
+  TRY(raise_to(r, opset));
   return plan_read(&r->plan, &r->graph, r->settings->plan, &r->arena, r->diag);
 }
 

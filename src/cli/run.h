@@ -25,6 +25,7 @@ struct settings {
   const char *ort;
   const char *format, *io;
   const char *by_hand;  // overrides
+  int raise_opset;      // 0: not given
   const char *verdict, *why_not, *tool;
   const char **overrides;  // "keep GLOB" or "narrow GLOB", in the order given, as pairs
   size_t n_overrides;      // strings in overrides: two per override
@@ -79,7 +80,9 @@ void run_begin(struct run *r, const struct settings *settings, struct diag *d);
 void run_close(struct run *r);
 
 enum status run_load_model(struct run *r);
-enum status run_load_policy(struct run *r);  // default fp16; with the overrides of the run
+// Default fp16; with the overrides of the run. If it says so, the model's opset is raised: load the
+// model first.
+enum status run_load_policy(struct run *r);
 // Fails if two of the paths are one file, or if one is a file that the run reads: the model, its
 // external data, the trace, the plan, the policy or a checkpoint. Paths may be NULL. Call after
 // run_load_model.

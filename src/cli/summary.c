@@ -107,7 +107,7 @@ static void print_formats(const struct plan *p, const struct counts *c, FILE *ou
       continue;
     fprintf(out, "             %5d stay fp32: %s", c->by_reason[k], reason_text((enum reason)k));
     if (k == REASON_SCHEMA && opset_wanted(p) > 0)
-      fprintf(out, " (opset %d would do)", opset_wanted(p));
+      fprintf(out, " (--raise-opset %d would do)", opset_wanted(p));
     fprintf(out, "\n");
   }
 }
@@ -123,8 +123,9 @@ static void print_operands(const struct run *r, const struct counts *c, FILE *ou
           c->narrow_products, c->products, name, c->operands);
   for (int k = 0; k < REASON_COUNT; k++)
     if (c->by_operands_reason[k])
-      fprintf(out, "             %5d do not: %s\n", c->by_operands_reason[k],
-              reason_text((enum reason)k));
+      fprintf(out, "             %5d do not: %s%s\n", c->by_operands_reason[k],
+              reason_text((enum reason)k),
+              k == REASON_SCHEMA ? " (--raise-opset 19 would do)" : "");
   if (c->headroom_value >= 0)
     fprintf(out, "             inputs may grow about %.3g times before %s saturates\n", c->headroom,
             graph_value_label(&r->graph, c->headroom_value));
@@ -199,6 +200,8 @@ static void print_plan(const struct run *r, FILE *out) {
     fprintf(out, ", %s", *o);
   fprintf(out, "\n");
   print_overrides(p, out);
+  if (p->raised_to)
+    fprintf(out, "opset        raised to %d\n", p->raised_to);
   print_calibration(r, out);
   print_formats(p, &c, out);
   print_scales(p, &r->graph, out);
@@ -315,6 +318,14 @@ static void print_labels(const struct verdict *v, FILE *out) {
 static void print_loads(const struct verdict *v, const struct engine *engine, FILE *out) {
   static const char *const levels[] = {"none", "basic", "extended", "all"};
   const char *version = engine ? engine_info(engine)->version : "";
+  if (v->loads_unfused) {
+    fprintf(
+        out,
+        "loads        and runs in ONNX Runtime %s at every optimisation level if the session "
+        "says\n             session.disable_quant_qdq = 1: it takes float8 for int8 otherwise\n",
+        version);
+    return;
+  }
   if (v->loads_everywhere) {
     fprintf(out, "loads        and runs in ONNX Runtime %s at every optimisation level\n", version);
     return;
@@ -419,6 +430,8 @@ static void json_plan(const struct run *r, struct json_writer *w) {
   struct counts c = count_plan(p);
   json_object(w, "plan");
   json_string(w, "policy", p->policy_name);
+  if (p->raised_to)
+    json_integer(w, "opset_raised_to", p->raised_to);
   json_integer(w, "policy_version", p->policy_version);
   json_integer(w, "float_nodes", c.float_nodes);
   json_integer(w, "narrow_nodes", c.narrow_nodes);

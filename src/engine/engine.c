@@ -340,6 +340,8 @@ static enum status configure(const struct engine *e, OrtSessionOptions *options,
   ORT_TRY(e, api->SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_FATAL));
   // Bytes must not be taken for the engine's own format, whatever they begin with.
   ORT_TRY(e, api->AddSessionConfigEntry(options, "session.load_model_format", "ONNX"));
+  if (wanted->keep_quantised)
+    ORT_TRY(e, api->AddSessionConfigEntry(options, "session.disable_quant_qdq", "1"));
   if (wanted->directory)
     ORT_TRY(e, api->AddSessionConfigEntry(options,
                                           "session.model_external_initializers_file_folder_path",

@@ -78,6 +78,9 @@ struct engine_initializer {
 
 struct session_options {
   enum optimisation optimisation;
+  // Leave QuantizeLinear and DequantizeLinear as they are. ONNX Runtime 1.30 takes those of float8
+  // for those of int8 otherwise, and makes invalid models of them.
+  bool keep_quantised;
   int threads;  // 0: the engine's default (all cores)
   const struct engine_initializer *initializers;
   size_t n_initializers;

@@ -31,6 +31,7 @@ struct model {
   bool mapped;                  // by model_load; false: they are the caller's
   Onnx__ModelProto *proto;      // unpacked; raw_data points into `bytes`
   char sha256[65];              // of the file's bytes, lower-case hex
+  int raised_to;                // opset of ai.onnx, if raise_opset changed it; else 0
   struct externals *externals;  // mapped external data files: external.h
 };
 

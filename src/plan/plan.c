@@ -610,6 +610,7 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
                               const struct policy *policy, struct arena *a) {
   memcpy(p->model_sha256, g->model->sha256, sizeof p->model_sha256);
   p->model_file = arena_strdup(a, file_name(g->model->path));
+  p->raised_to = g->model->raised_to;
   p->policy_name = policy->name;
   p->policy_version = policy->version;
   memcpy(p->policy_sha256, policy->sha256, sizeof p->policy_sha256);

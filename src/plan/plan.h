@@ -163,6 +163,7 @@ struct plan {
   int n_values, n_nodes;
   char model_sha256[65];
   const char *model_file;  // name without folder
+  int raised_to;           // opset of ai.onnx that the model was brought to; 0: its own
   const char *policy_name;
   int policy_version;
   char policy_sha256[65];
@@ -271,11 +272,14 @@ bool plan_cast_available(const struct graph *g, int n, enum format_id f);
 // Sets p->headroom and p->headroom_value from the values' formats and fits.
 void plan_find_headroom(struct plan *p, struct graph *g);
 
-// Plan file. plan_read checks: the model's SHA-256, that every node and value exists, that every
-// format is one that the operator's schema allows at that place (each illegal edit is named).
+// Plan file. A plan of a model whose opset was raised is read with such a model: plan_read_opset
+// says to what (0: as it is). plan_read checks: the model's SHA-256, that every node and value
+// exists, that every format is one that the operator's schema allows at that place (each illegal
+// edit is named).
 enum status plan_write(const struct plan *p, const struct graph *g, const char *path,
                        struct diag *d);
 void plan_print(const struct plan *p, const struct graph *g, FILE *out);  // what plan_write writes
+enum status plan_read_opset(int *raised_to, const char *path, struct arena *a, struct diag *d);
 enum status plan_read(struct plan *p, struct graph *g, const char *path, struct arena *a,
                       struct diag *d);
 

@@ -6,6 +6,7 @@
 #include "plan.h"
 #include "plan_quantise.h"
 #include "plan_scale.h"
+#include "raise_opset.h"
 
 #include <math.h>
 #include <string.h>
@@ -163,6 +164,7 @@ static enum status read_head(struct plan_reader *r, const cJSON *root) {
   const char *sha256;
   TRY(text_member(r, model, "sha256", &sha256));
   TRY(text_member(r, model, "file", &p->model_file));
+  p->raised_to = r->graph->model->raised_to;
   if (strcmp(sha256, r->graph->model->sha256) != 0) {
     diag_hint(r->diag, "make the plan again from this model, or give the model it was made from");
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag,
@@ -748,6 +750,24 @@ enum status plan_read(struct plan *p, struct graph *g, const char *path, struct 
   cJSON *root;
   TRY(json_read(&root, &r.text, path, STATUS_POLICY, a, d));
   enum status status = read_plan(&r, root);
+  cJSON_Delete(root);
+  return status;
+}
+
+enum status plan_read_opset(int *raised_to, const char *path, struct arena *a, struct diag *d) {
+  cJSON *root;
+  struct plan_reader r = {.arena = a, .diag = d, .path = path};
+  TRY(json_read(&root, &r.text, path, STATUS_POLICY, a, d));
+  const cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
+  const cJSON *opset = cJSON_GetObjectItemCaseSensitive(model, "opset_raised_to");
+  enum status status = STATUS_OK;
+  *raised_to = 0;
+  json_push_key(&r.at, "model");
+  if (opset)
+    status = integer_member(&r, model, "opset_raised_to", raised_to);
+  if (status == STATUS_OK && opset &&
+      (*raised_to < RAISE_OPSET_LEAST || *raised_to > RAISE_OPSET_MOST))
+    status = fail(&r, "opset_raised_to is out of range");
   cJSON_Delete(root);
   return status;
 }

@@ -51,6 +51,8 @@ static void write_provenance(struct json_writer *w, const struct plan *p) {
   json_object(w, "model");
   json_string(w, "file", p->model_file);
   json_string(w, "sha256", p->model_sha256);
+  if (p->raised_to)
+    json_integer(w, "opset_raised_to", p->raised_to);
   json_end_object(w);
   json_object(w, "policy");
   json_string(w, "name", p->policy_name);

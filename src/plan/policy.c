@@ -5,6 +5,7 @@
 
 #include "embedded.h"
 #include "json.h"
+#include "raise_opset.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,15 @@ enum status policy_override_format(struct policy *p, const char *format, struct 
   if (f->id != FORMAT_FP32)
     p->ladder[p->n_ladder++] = FORMAT_FP32;
   record_override(p, arena_printf(a, "--format %s", f->name), a);
+  return STATUS_OK;
+}
+
+enum status policy_override_opset(struct policy *p, int opset, struct arena *a, struct diag *d) {
+  if (opset < RAISE_OPSET_LEAST || opset > RAISE_OPSET_MOST)
+    return diag_fail(d, STATUS_USAGE, "--raise-opset takes a number from %d to %d, not %d",
+                     RAISE_OPSET_LEAST, RAISE_OPSET_MOST, opset);
+  p->raise_opset = opset;
+  record_override(p, arena_printf(a, "--raise-opset %d", opset), a);
   return STATUS_OK;
 }
 

@@ -78,6 +78,7 @@ struct policy {
   enum format_id ladder[8];  // formats for nodes to try, most wanted first; the last is fp32
   int n_ladder;
   struct operand_policy operands;
+  int raise_opset;  // to this one of ai.onnx, where the model's is lower; 0: leave it
   // calibration
   int window;  // steps per window
   int sample;  // elements per tensor and run in the histograms; 0: all
@@ -128,6 +129,7 @@ enum status policy_override_class(struct policy *p, enum node_class c, const cha
                                   struct arena *a, struct diag *d);
 enum status policy_override_format(struct policy *p, const char *format, struct arena *a,
                                    struct diag *d);
+enum status policy_override_opset(struct policy *p, int opset, struct arena *a, struct diag *d);
 enum status policy_override_io(struct policy *p, const char *keep_or_narrow, struct arena *a,
                                struct diag *d);
 

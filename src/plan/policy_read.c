@@ -5,6 +5,7 @@
 
 #include "fields.h"
 #include "file.h"
+#include "raise_opset.h"
 
 #include <assert.h>
 #include <math.h>
@@ -317,6 +318,11 @@ static const struct field operand_fields[] = {
     REMARK("why"),
     END,
 };
+static const struct field opset_fields[] = {
+    INTEGER(struct policy, "raise_to", raise_opset, RAISE_OPSET_LEAST, RAISE_OPSET_MOST),
+    REMARK("why"),
+    END,
+};
 static const struct field graph_fields[] = {
     CHOICE(struct policy, fields_read_switch, "inputs", narrow_inputs, io_names),
     CHOICE(struct policy, fields_read_switch, "outputs", narrow_outputs, io_names),
@@ -365,6 +371,7 @@ static const struct field policy_fields[] = {
     SECTION("range", range_fields),
     {"scales", fields_read_section, 0, true, 0, 0, NULL, scale_fields},
     {"updates", fields_read_section, 0, true, 0, 0, NULL, update_fields},
+    {"opset", fields_read_section, 0, true, 0, 0, NULL, opset_fields},
     {"operands", read_operands, 0, true, 0, 0, NULL, operand_fields},
     SECTION("resolution", resolution_fields),
     SECTION("constants", constants_fields),

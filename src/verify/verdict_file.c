@@ -57,6 +57,7 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, struc
   json_string(w, "worst_local", v->worst_local >= 0 ? graph_value_label(g, v->worst_local) : "");
   json_number(w, "worst_local_error", v->worst_local_error);
   json_bool(w, "loads", v->loads_everywhere);
+  json_bool(w, "loads_only_with_disable_quant_qdq", v->loads_unfused);
   json_bool(w, "engine_has_kernels", v->has_kernels);
 }
 

@@ -44,7 +44,8 @@ struct verdict {
   // Per optimisation level: "" if the emitted model loads and runs, else the engine's message.
   char loads[4][160];
   bool loads_everywhere;
-  bool has_kernels;  // false: it holds bfloat16, for which the engine's CPU kernels are missing
+  bool loads_unfused;  // ... but only if the engine leaves QuantizeLinear of float8 alone
+  bool has_kernels;    // false: it holds bfloat16, for which the engine's CPU kernels are missing
 };
 
 // True if all claims hold and the result loads in the engine (or cannot, for want of kernels).

@@ -18,6 +18,7 @@ struct attempt {
   const struct graph *emitted;
   struct samples *samples;
   size_t step;
+  bool keep_quantised;
 };
 
 // An array for an input that the emitted model takes narrower than the sample gives it.
@@ -59,6 +60,7 @@ static enum status run_once(const struct attempt *t, struct session *session, st
 static enum status load_and_run(const struct attempt *t, enum optimisation level, struct diag *d) {
   struct session_options options = {
       .optimisation = level,
+      .keep_quantised = t->keep_quantised,
       .threads = 1,
       .initializers = t->packed->initializers,
       .n_initializers = t->packed->n_initializers,
@@ -112,6 +114,25 @@ static enum status try_in_child(const struct attempt *t, enum optimisation level
   return STATUS_OK;
 }
 
+static enum status try_levels(struct verdict *v, const struct attempt *attempt, struct diag *d) {
+  v->loads_everywhere = true;
+  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
+    TRY(try_in_child(attempt, (enum optimisation)level, v->loads[level], sizeof v->loads[level],
+                     d));
+    v->loads_everywhere = v->loads_everywhere && v->loads[level][0] == '\0';
+  }
+  return STATUS_OK;
+}
+
+static bool holds_float8(const struct graph *g) {
+  for (int v = 0; v < g->n_values; v++) {
+    const struct format *f = format_from_onnx(g->values[v].type.elem_type);
+    if (f && f->stored_bits <= 8)
+      return true;
+  }
+  return false;
+}
+
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
                          struct samples *samples, size_t step, struct diag *d) {
   v->has_kernels = true;
@@ -122,12 +143,13 @@ enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine
   struct model copy = clone_model(emitted->model, &scratch);
   struct packed_model packed;
   enum status status = clone_pack(&packed, &copy, &scratch, d);
-  struct attempt attempt = {engine, &packed, emitted, samples, step};
-  v->loads_everywhere = status == STATUS_OK;
-  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL && status == STATUS_OK; level++) {
-    status = try_in_child(&attempt, (enum optimisation)level, v->loads[level],
-                          sizeof v->loads[level], d);
-    v->loads_everywhere = v->loads_everywhere && v->loads[level][0] == '\0';
+  struct attempt attempt = {engine, &packed, emitted, samples, step, false};
+  if (status == STATUS_OK)
+    status = try_levels(v, &attempt, d);
+  if (status == STATUS_OK && !v->loads_everywhere && holds_float8(emitted)) {
+    attempt.keep_quantised = true;
+    status = try_levels(v, &attempt, d);
+    v->loads_unfused = v->loads_everywhere;
   }
   arena_free(&scratch);
   return status;

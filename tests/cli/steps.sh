@@ -127,6 +127,21 @@ test_only_fp32_gives_the_same_bytes() {
   done
 }
 
+test_steps_with_operands_in_8_bits_give_the_bytes_of_convert() {
+  narrowcast policy show fp8 | sed 's/"target": "accelerator"/"target": "template"/' >fp8.json
+  quietly convert "$model" --policy ./fp8.json --raise-opset 19 --data "$data" -o whole.onnx
+  quietly trace "$model" --policy ./fp8.json --raise-opset 19 --data "$data" -o t.json
+  quietly plan "$model" --policy ./fp8.json --raise-opset 19 --trace t.json -o p.json
+  grep -q '"operands": "fp8e4m3fn"' p.json
+  grep -q '"opset_raised_to": 19' p.json
+  with_code 0 rewrite "$model" --plan p.json -o steps.onnx
+  same whole.onnx steps.onnx
+  with_code 0 verify "$model" --plan p.json --data "$data"
+  matches out 'every claim holds'
+  quietly convert whole.onnx --policy ./fp8.json --raise-opset 19 --data "$data" -o twice.onnx
+  same whole.onnx twice.onnx
+}
+
 test_converting_the_result_changes_nothing() {
   for policy in fp16 bf16 balanced fp8; do
     quietly convert "$model" --policy $policy --data "$data" -o once.onnx

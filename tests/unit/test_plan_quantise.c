@@ -194,6 +194,17 @@ static void old_files_get_the_ir_version_that_knows_float8(void **state) {
   assert_int_equal(f->changed.proto->ir_version, 9);
 }
 
+static void listed_weights_stay_constants(void **state) {
+  struct planning *f = begin(state, 19);
+  product(f);
+  build_input(&f->b, "w", "float[2,2]");
+  planning_all(f);
+  assert_true(f->emitted.all_listed);
+  assert_int_equal(emitted_count(f, "Constant"), 5);  // two zero points, three scales
+  assert_true(graph_is_constant(&f->emitted, value_id(&f->emitted, "w")));
+  assert_int_equal(emitted_type(f, "w"), E4M3FN);
+}
+
 // ---- scales ----
 
 static void expect_scale(struct planning *f, float absmax, int wanted) {
@@ -500,6 +511,7 @@ int main(void) {
       TEST(a_captured_value_is_quantised_in_its_own_scope),
       TEST(function_bodies_hold_scales_in_constant_nodes),
       TEST(old_files_get_the_ir_version_that_knows_float8),
+      TEST(listed_weights_stay_constants),
       TEST(scale_is_the_largest_power_of_two_that_fits),
       TEST(the_smallest_scale_over_the_windows_counts),
       TEST(scales_that_agree_have_no_trajectory),

@@ -96,23 +96,6 @@ static void policy_reads_every_key(void **state) {
   arena_free(&a);
 }
 
-// Copies of one text in every file, from the first rule to the last.
-static void shipped_policies_have_the_same_rules(void **state) {
-  (void)state;
-  const char *first = NULL;
-  size_t length = 0;
-  for (const char *const *name = policy_names(); *name; name++) {
-    const char *text = policy_text(*name);
-    const char *rules = strstr(text, "  \"rules\": [");
-    const char *claims = strstr(text, "  \"claims\": [");
-    assert_true(rules && claims && claims > rules);
-    first = first ? first : rules;
-    length = length ? length : (size_t)(claims - rules);
-    if ((size_t)(claims - rules) != length || memcmp(rules, first, length) != 0)
-      fail_msg("%s has other rules than the first policy", *name);
-  }
-}
-
 static void policy_refuses_mistakes_with_their_place(void **state) {
   (void)state;
   static const struct {
@@ -513,7 +496,6 @@ static void matching_is_fast_for_large_models(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(policy_reads_every_key),
-      cmocka_unit_test(shipped_policies_have_the_same_rules),
       cmocka_unit_test(policy_refuses_mistakes_with_their_place),
       cmocka_unit_test(policy_refuses_a_document_that_is_no_object),
       cmocka_unit_test(policy_survives_truncation_and_damage),
