@@ -304,8 +304,10 @@ static enum status rehearse(struct run *r, struct verdict *out) {
       .recorder = r->recorder,
   };
   note_stage(r, "the search for what to promote");
-  return verify_run(out, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples, &options,
-                    &r->arena, r->diag);
+  enum status status = verify_run(out, &r->graph, &r->emitted_graph, &r->plan, r->engine,
+                                  r->samples, &options, &r->arena, r->diag);
+  recorder_stage(r->recorder, "what follows the search for what to promote", true);
+  return status;
 }
 
 static enum status plan_and_rewrite(struct run *r) {
