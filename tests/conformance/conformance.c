@@ -143,6 +143,8 @@ static const char *interface_fault(struct subject *s, bool narrow_interface, str
     bool input = k < x->n_inputs;
     int before = input ? x->inputs[k] : x->outputs[k - x->n_inputs];
     int after = input ? y->inputs[k] : y->outputs[k - x->n_inputs];
+    if (before < 0 || after < 0)
+      return "an output has no name";
     const struct value *v = &s->graph.values[before], *w = &s->emitted_graph.values[after];
     if (strcmp(v->name, w->name) != 0)
       return arena_printf(a, "%s is called %s now", v->name, w->name);

@@ -291,6 +291,79 @@ static void rewrite_keeps_the_interface_of_graphs_in_beam_search(void **state) {
   assert_int_equal(emitted_count(f, "Cast"), 2);
 }
 
+// One Cast of h in the main graph serves both readers; the constant is stored once, narrow.
+static void rewrite_casts_what_is_captured_two_levels_down_once(void **state) {
+  struct planning *f = *state;
+  input_and_weights(f);
+  build_input(&f->b, "c", "bool[]");
+  build_node(&f->b, "Exp", "x", "h");
+  Onnx__NodeProto *outer = build_node(&f->b, "If", "c", "y");
+  for (int i = 0; i < 2; i++) {
+    build_graph_begin(&f->b, outer, i ? "else_branch" : "then_branch");
+    Onnx__NodeProto *inner = build_node(&f->b, "If", "c", i ? "outer_e" : "outer_t");
+    for (int k = 0; k < 2; k++) {
+      const char *name = arena_printf(&f->arena, "inner_%d%d", i, k);
+      build_graph_begin(&f->b, inner, k ? "else_branch" : "then_branch");
+      build_node(&f->b, "MatMul", "h w", name);
+      build_output(&f->b, name, "float[2,2]");
+      build_graph_end(&f->b);
+    }
+    build_output(&f->b, i ? "outer_e" : "outer_t", "float[2,2]");
+    build_graph_end(&f->b);
+  }
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  assert_int_equal(emitted_initializer(f, "w")->data_type, FLOAT16);
+  assert_string_equal(emitted_node(f, "h__fp16")->input[0], "h");
+  assert_int_equal(emitted_count(f, "Cast"), 1 + 4);  // and one behind each product
+  int readers = 0;
+  for (int n = 0; n < f->emitted.n_nodes; n++)
+    if (node_is(f->emitted.nodes[n].proto, "MatMul"))
+      readers += strcmp(f->emitted.nodes[n].proto->input[0], "h__fp16") == 0;
+  assert_int_equal(readers, 4);
+}
+
+// State and scanned output of a Scan are fp32 on both sides, whatever its body runs in.
+static void rewrite_keeps_the_types_of_a_scan(void **state) {
+  struct planning *f = *state;
+  input_and_weights(f);
+  build_input(&f->b, "xs", "float[3,2,2]");
+  Onnx__NodeProto *scan = build_node(&f->b, "Scan", "x xs", "last ys");
+  build_int(&f->b, scan, "num_scan_inputs", 1);
+  build_graph_begin(&f->b, scan, "body");
+  build_input(&f->b, "s", "float[2,2]");
+  build_input(&f->b, "e", "float[2,2]");
+  build_node(&f->b, "MatMul", "s w", "m");
+  build_node(&f->b, "Add", "m e", "next");
+  build_node(&f->b, "MatMul", "next w", "given");
+  build_output(&f->b, "next", "float[2,2]");
+  build_output(&f->b, "given", "float[2,2]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "last", "float[2,2]");
+  build_output(&f->b, "ys", "float[3,2,2]");
+  planning_all(f);
+  int s = 1;
+  assert_int_equal(f->emitted.n_scopes, 2);
+  for (int k = 0; k < 2; k++) {
+    assert_int_equal(f->emitted.values[f->emitted.scopes[s].inputs[k]].type.elem_type, FLOAT);
+    assert_int_equal(f->emitted.values[f->emitted.scopes[s].outputs[k]].type.elem_type, FLOAT);
+  }
+  assert_int_equal(emitted_type(f, "last"), FLOAT);
+  assert_int_equal(emitted_type(f, "ys"), FLOAT);
+  assert_true(emitted_count(f, "Cast") >= 3);
+}
+
+static void rewrite_takes_an_output_without_a_name(void **state) {
+  struct planning *f = *state;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "", "float[2,2]");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  assert_int_equal(f->changed.proto->graph->n_output, 2);
+  assert_string_equal(emitted_node(f, "y")->op_type, "Cast");
+}
+
 // "ai.onnx" is another spelling of the empty domain: no second import, and the operators are known.
 static void rewrite_takes_ai_onnx_for_the_empty_domain(void **state) {
   struct planning *f = *state;
@@ -313,6 +386,9 @@ int main(void) {
       TEST(rewrite_takes_a_function_that_is_given_twice),
       TEST(plan_keeps_readers_of_an_argument_wide_that_a_call_leaves_out),
       TEST(rewrite_keeps_the_interface_of_graphs_in_beam_search),
+      TEST(rewrite_casts_what_is_captured_two_levels_down_once),
+      TEST(rewrite_keeps_the_types_of_a_scan),
+      TEST(rewrite_takes_an_output_without_a_name),
       TEST(rewrite_takes_ai_onnx_for_the_empty_domain),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
