@@ -19,7 +19,12 @@ struct review_node {
   enum reason reason;      // REASON_NONE: it got what it wanted
   enum format_id tried;    // the format that `reason` is about
   const char *because_of;  // label of the value that decided, or NULL
-  int opset;               // REASON_SCHEMA: the one that would do, or 0
+  // Of a matrix product whose operands may have a format of their own: that they have it, else why
+  // not, and the value that decided or NULL.
+  bool product, narrow_operands;
+  enum reason operands_reason;
+  const char *operands_because_of;
+  int opset;  // REASON_SCHEMA: the one that would do, or 0
   struct review_end *inputs, *outputs;
   int n_inputs, n_outputs;
   double seconds[FORMAT_COUNT];  // modelled; NAN: not known
@@ -30,6 +35,9 @@ struct review_value {
   enum format_id format;
   int scale_log2;
   bool constant;
+  bool is_operand;  // read in the operand format by matrix products, times 2^operand_scale
+  int operand_scale;
+  double operand_headroom, operand_sqnr_db;
   struct fit fit;        // against the ladder's first format
   double error;          // relative L2 that verify measured; NAN: not known
   int producer;          // node, or -1
@@ -46,8 +54,10 @@ struct review {
   const char *model_file, *model_sha256;
   const char *policy;
   int policy_version;
-  enum format_id ladder[8];
+  enum format_id ladder[8];  // of nodes
   int n_ladder;
+  bool has_operand_format;
+  enum format_id operand_format;
   bool has_thresholds;
   struct plan_thresholds thresholds;
   struct review_rule *rules;

@@ -15,11 +15,12 @@ static int find_value(const struct review *r, const char *label) {
 }
 
 static bool same_node(const struct review_node *x, const struct review_node *y) {
-  return x && y && x->format == y->format;
+  return x && y && x->format == y->format && x->narrow_operands == y->narrow_operands;
 }
 
 static bool same_value(const struct review_value *x, const struct review_value *y) {
-  return x && y && x->format == y->format && x->scale_log2 == y->scale_log2;
+  return x && y && x->format == y->format && x->scale_log2 == y->scale_log2 &&
+         x->is_operand == y->is_operand && x->operand_scale == y->operand_scale;
 }
 
 // Calls `node` and `value` with each pair that differs, one of them NULL where a plan lacks it:
@@ -90,13 +91,20 @@ static void print_decision(const struct review_node *n, FILE *out) {
                                                       : "");
 }
 
+static void print_operands(const struct review_node *n, FILE *out) {
+  if (n && n->narrow_operands)
+    fprintf(out, ", operands in 8 bits");
+}
+
 static void print_node(struct visitor *v, const struct review_node *x,
                        const struct review_node *y) {
   const struct review_node *n = x ? x : y;
   fprintf(v->out, "  node %s (%s): ", n->label, n->op);
   print_decision(x, v->out);
+  print_operands(x, v->out);
   fprintf(v->out, " -> ");
   print_decision(y, v->out);
+  print_operands(y, v->out);
   fprintf(v->out, "\n");
 }
 
@@ -108,6 +116,8 @@ static void print_storage(const struct review_value *v, FILE *out) {
   fprintf(out, "%s", formats[v->format].name);
   if (v->scale_log2)
     fprintf(out, " scaled by 2^%d", v->scale_log2);
+  if (v->is_operand)
+    fprintf(out, ", as operand by 2^%d", v->operand_scale);
   if (v->fit.reason != REASON_NONE)
     fprintf(out, " (%s)", reason_name(v->fit.reason));
 }
@@ -160,6 +170,7 @@ static void json_decision(struct json_writer *w, const char *key, const struct r
   json_object(w, key);
   json_string(w, "format", formats[n->format].name);
   json_string(w, "rule", n->rule);
+  json_bool(w, "narrow_operands", n->narrow_operands);
   if (n->reason != REASON_NONE)
     json_string(w, "reason", reason_name(n->reason));
   if (n->because_of)
@@ -181,6 +192,8 @@ static void json_storage(struct json_writer *w, const char *key, const struct re
   json_object(w, key);
   json_string(w, "format", formats[v->format].name);
   json_integer(w, "scale_log2", v->scale_log2);
+  if (v->is_operand)
+    json_integer(w, "operand_scale_log2", v->operand_scale);
   if (v->fit.reason != REASON_NONE)
     json_string(w, "reason", reason_name(v->fit.reason));
   json_end_object(w);

@@ -95,6 +95,12 @@ enum status review_emit_tensorrt(const struct review *r, const char *path, struc
       diag_hint(d, "Build the engine from the model that `narrowcast rewrite` writes.");
       return diag_fail(d, STATUS_USAGE, "trtexec takes no scales, and the plan has one here");
     }
+  for (int n = 0; n < r->n_nodes; n++)
+    if (r->nodes[n].narrow_operands) {
+      diag_at(d, NULL, r->nodes[n].label, NULL);
+      diag_hint(d, "Build the engine from the model that `narrowcast rewrite` writes.");
+      return diag_fail(d, STATUS_USAGE, "trtexec takes no format for operands, as this node has");
+    }
   struct file_writer file;
   TRY(file_begin(&file, path, d));
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)

@@ -33,6 +33,9 @@ static const char *const remedies[REASON_COUNT] = {
     [REASON_PROMOTED] = "claims that allow its error",
     [REASON_QUANTISED] = "a model without the quantised island",
     [REASON_ENGINE] = "an engine without the fault",
+    [REASON_PATTERN] =
+        "a rule in front of this one that lets the pattern's parts go their own ways",
+    [REASON_UNSTABLE] = "samples of one kind, or another max_spread in the policy",
     [REASON_POLYMORPHIC] = "a function that is called with one type only",
 };
 
@@ -131,6 +134,16 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
   fprintf(out, "signal %.3g dB above the rounding of %s, as expected\n", v->fit.sqnr_db, f->name);
 }
 
+// How matrix products read it.
+static void print_operand(const struct review *r, const struct review_value *v, FILE *out) {
+  if (!v->is_operand || !r->has_operand_format)
+    return;
+  print_line("operand", out);
+  fprintf(out,
+          "read in %s times 2^%d; %.3g times its magnitude would fit, %.3g dB above rounding\n",
+          name_of(r->operand_format), v->operand_scale, v->operand_headroom, v->operand_sqnr_db);
+}
+
 static void print_range(const struct review_range *s, FILE *out) {
   print_line("traced", out);
   if (!s->label) {
@@ -208,6 +221,7 @@ static void explain_value(const struct review *r, const struct review_range *ran
     fprintf(out, "; fails for %s: %s", name_of(r->ladder[0]), reason_text(v->fit.reason));
   fprintf(out, "\n");
   print_numbers(r, v, out);
+  print_operand(r, v, out);
   if (ranges && !v->constant)
     print_range(&ranges[v->index], out);
   print_neighbours(r, v, out);
@@ -241,6 +255,19 @@ static void print_ends(const struct review *r, const char *what, const struct re
   fprintf(out, count ? "\n" : "none\n");
 }
 
+static void print_operands(const struct review *r, const struct review_node *n, FILE *out) {
+  if (!n->product || !r->has_operand_format)
+    return;
+  print_line("operands", out);
+  if (n->narrow_operands)
+    fprintf(out, "read in %s\n", name_of(r->operand_format));
+  else
+    fprintf(out, "not read in %s: %s%s%s%s\n", name_of(r->operand_format),
+            reason_text(n->operands_reason), n->operands_because_of ? " (" : "",
+            n->operands_because_of ? n->operands_because_of : "",
+            n->operands_because_of ? ")" : "");
+}
+
 static void print_times(const struct review *r, const struct review_node *n, FILE *out) {
   bool any = false;
   for (int i = 0; i < r->n_ladder; i++) {
@@ -257,11 +284,33 @@ static void print_times(const struct review *r, const struct review_node *n, FIL
             r->target ? r->target : "");
 }
 
+// Of the tensors that a narrow node reads and gives, the one nearest to the end of the range.
+static const struct review_value *tightest(const struct review *r, const struct review_node *n) {
+  const struct review_value *found = NULL;
+  for (int k = 0; k < n->n_inputs + n->n_outputs; k++) {
+    int v = k < n->n_inputs ? n->inputs[k].value : n->outputs[k - n->n_inputs].value;
+    if (v < 0 || r->values[v].constant || isnan(r->values[v].fit.headroom))
+      continue;
+    if (!found || r->values[v].fit.headroom < found->fit.headroom)
+      found = &r->values[v];
+  }
+  return found;
+}
+
+static void print_narrow_remedy(const struct review *r, const struct review_node *n, FILE *out) {
+  const struct review_value *v = tightest(r, n);
+  double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
+  if (v && n->format == r->ladder[0] && v->scale_log2 == 0)
+    fprintf(out, "it fails for %s if %s grows %.3g times; ", name_of(n->format), v->label,
+            v->fit.headroom / margin);
+  fprintf(out, "it stays fp32 with --keep and its name");
+}
+
 static void print_node_remedy(const struct review *r, const struct review_node *n, FILE *out) {
   int v = n->because_of ? map_get(&r->values_by_label, 0, n->because_of) : -1;
   print_line("otherwise", out);
   if (n->reason == REASON_NONE)
-    fprintf(out, "it stays fp32 with --keep and its name");
+    print_narrow_remedy(r, n, out);
   else if (n->reason == REASON_SCHEMA && n->opset > 0)
     fprintf(out, "opset %d of the operator takes %s", n->opset, name_of(n->tried));
   else if (n->reason == REASON_SCHEMA)
@@ -292,6 +341,7 @@ static void explain_node(const struct review *r, const struct review_node *n, FI
     print_numbers(r, &r->values[v], out);
   print_ends(r, "reads", n->inputs, n->n_inputs, out);
   print_ends(r, "gives", n->outputs, n->n_outputs, out);
+  print_operands(r, n, out);
   print_times(r, n, out);
   for (int k = 0; k < n->n_outputs; k++) {
     int value = n->outputs[k].value;

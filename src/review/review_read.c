@@ -56,8 +56,8 @@ static enum status format(struct reading *r, const cJSON *object, const char *ke
   return STATUS_OK;
 }
 
-static enum reason reason(const cJSON *object) {
-  const cJSON *item = member(object, "reason");
+static enum reason reason(const cJSON *object, const char *key) {
+  const cJSON *item = member(object, key);
   for (int k = 0; cJSON_IsString(item) && k < REASON_COUNT; k++)
     if (strcmp(reason_name((enum reason)k), item->valuestring) == 0)
       return (enum reason)k;
@@ -96,6 +96,11 @@ static enum status read_policy(struct reading *r, const cJSON *root) {
     const struct format *f = cJSON_IsString(item) ? format_find(item->valuestring) : NULL;
     if (!f || out->n_ladder == (int)(sizeof out->ladder / sizeof out->ladder[0]))
       return READ_FAIL(r, "policy.ladder is not a list of at most 8 formats");
+    if (f->bits < formats[FORMAT_FP16].bits) {  // no format to run in, only to read operands in
+      out->has_operand_format = true;
+      out->operand_format = f->id;
+      continue;
+    }
     out->ladder[out->n_ladder++] = f->id;
   }
   if (out->n_ladder == 0)
@@ -150,7 +155,7 @@ static enum status read_value(struct reading *r, const cJSON *item, struct revie
   v->constant = cJSON_IsTrue(member(item, "constant"));
   double lost = number(item, "lost_updates_fraction", NAN);
   v->fit = (struct fit){
-      .reason = reason(item),
+      .reason = reason(item, "reason"),
       .absmax = number(item, "absmax", NAN),
       .headroom = number(item, "headroom", NAN),
       .zero_fraction = number(item, "zero_fraction", NAN),
@@ -159,6 +164,11 @@ static enum status read_value(struct reading *r, const cJSON *item, struct revie
       .accumulates = !isnan(lost),
       .lost_fraction = lost,
   };
+  const cJSON *operand = member(item, "operand");
+  v->is_operand = cJSON_IsObject(operand);
+  v->operand_scale = integer(operand, "scale_log2", 0);
+  v->operand_headroom = number(operand, "headroom", NAN);
+  v->operand_sqnr_db = number(operand, "sqnr_db", NAN);
   v->error = number(item, "measured_relative_l2", NAN);
   v->producer = -1;
   return STATUS_OK;
@@ -208,7 +218,11 @@ static enum status read_node(struct reading *r, const cJSON *item, struct review
   TRY(text(r, item, "rule", &n->rule));
   TRY(format(r, item, "format", &n->format));
   n->name = optional_text(r, item, "name");
-  n->reason = reason(item);
+  n->reason = reason(item, "reason");
+  n->narrow_operands = cJSON_IsString(member(item, "operands"));
+  n->product = n->narrow_operands || member(item, "operands_reason");
+  n->operands_reason = reason(item, "operands_reason");
+  n->operands_because_of = optional_text(r, item, "operands_because_of");
   n->tried = r->review->ladder[0];
   if (member(item, "tried"))
     TRY(format(r, item, "tried", &n->tried));

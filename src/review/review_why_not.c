@@ -19,6 +19,8 @@ struct group {
 
 // What to name beside the reason.
 static const char *subject_of(const struct review_node *n) {
+  if (n->reason == REASON_NOT_SEEN)
+    return "";  // one trace more would do for all
   if (n->reason == REASON_CLASS)
     return n->rule;
   if (n->reason == REASON_SCHEMA)

@@ -143,6 +143,31 @@ static void write_text(const char *path, const char *text, size_t size) {
   fclose(out);
 }
 
+// A format of operands is none that nodes run in: numbers are held against the next.
+static void review_tells_the_operand_format_from_the_ladder(void **state) {
+  struct planning *f = *state;
+  build(f);
+  size_t size;
+  const char *path = written(f, "plan.json");
+  char *text = planning_read_file(f, path, &size);
+  char *ladder = strstr(text, "\"ladder\": [") + strlen("\"ladder\": [");
+  char *format = strstr(strstr(text, "\"op\": \"MatMul\""), "\"format\"");
+  assert_true(format > ladder);
+  text = arena_printf(&f->arena, "%.*s\"fp8e4m3fn\", %.*s\"operands\": \"fp8e4m3fn\", %s",
+                      (int)(ladder - text), text, (int)(format - ladder), ladder, format);
+  write_text(path, text, strlen(text));
+  struct review r = read_back(f, path);
+  assert_int_equal(r.ladder[0], FORMAT_FP16);
+  assert_int_equal(r.n_ladder, 2);
+  assert_true(r.has_operand_format);
+  assert_int_equal(r.operand_format, FORMAT_FP8E4M3FN);
+  assert_true(r.nodes[0].narrow_operands);
+  assert_false(r.nodes[3].narrow_operands);
+  struct diag d = {0};
+  assert_int_equal(review_emit_tensorrt(&r, planning_path(f, "out.args"), &d), STATUS_USAGE);
+  assert_non_null(strstr(d.message, "no format for operands"));
+}
+
 static void review_refuses_every_truncation(void **state) {
   struct planning *f = *state;
   build(f);
@@ -207,6 +232,7 @@ int main(void) {
       TEST(explain_holds_numbers_against_thresholds),
       TEST(why_not_puts_the_largest_saving_first),
       TEST(diff_counts_decisions_and_not_numbers),
+      TEST(review_tells_the_operand_format_from_the_ladder),
       TEST(review_refuses_every_truncation),
       TEST(review_survives_members_of_another_type),
       TEST(review_print_leaves_no_control_characters),
