@@ -1,4 +1,4 @@
-// Builds template.html, the report without its data: one file with the script, the styles and the
+// node build.mjs [FILE]: builds template.html, the report without its data: one file with the script, the styles and the
 // licences of the libraries inside. The page may run that one script, known by its hash, and may ask
 // for nothing from anywhere; so even data that broke out of its element could do no harm.
 import { createHash } from "node:crypto";
@@ -52,6 +52,7 @@ const html = readFileSync("src/page.html", "utf8")
   .replace("{{style}}", () => output(".css"))
   .replace("{{licences}}", () => escape(licenceText))
   .replace("{{script}}", () => script);
-writeFileSync("template.html", html);
-console.log(`template.html: ${html.length} characters`);
+const target = process.argv[2] ?? "template.html";
+writeFileSync(target, html);
+console.log(`${target}: ${html.length} characters`);
 for (const { name, version, license } of licences) console.log(`  ${name} ${version} ${license}`);

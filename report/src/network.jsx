@@ -278,7 +278,7 @@ function NodeMap() {
           onKeyDown={onKeyDown} onFocus={() => { state.current.active = true; }}
           onBlur={() => { state.current.active = false; setFocus(null); }}
           onPointerMove={(event) => { if (!event.buttons) setFocus(at(event)); }} onPointerLeave={() => setFocus(null)}
-          onClick={(event) => { const node = at(event); if (node) open(node); }} />
+          onClick={(event) => { const node = focus ?? at(event); if (node) open(node); }} />
         <p class="map-status" role="status">{focus ? describe(focus) : ""}</p>
       </div>
       <ul class="legend">

@@ -1,6 +1,7 @@
 // The HTML report in Chromium, as its reader meets it.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -51,6 +52,11 @@ async function eventually(get, wanted) {
   assert.equal(last, wanted);
 }
 
+test("the_template_is_what_its_sources_build", () => {
+  execFileSync("node", ["build.mjs", file("template.html")], { cwd: `${root}report`, stdio: ["ignore", "ignore", "inherit"] });
+  assert.ok(readFileSync(file("template.html")).equals(readFileSync(`${root}report/template.html`)));
+});
+
 test("verdict_and_claims_stand_first", () => withPage(digits, {}, async (page) => {
   assert.match(await page.locator("main > :first-child h1").innerText(), /^Every claim holds$/);
   assert.match(await page.locator("#claims").innerText(), /Relative L2 error[^]*≤ 0\.01[^]*6\.npz/);
@@ -62,7 +68,6 @@ test("a_refused_plan_says_so_first", async () => {
   const policy = JSON.parse(narrowcast("policy", "show", "fp16"));
   policy.promotion.rounds = 0;
   policy.claims.find((claim) => claim.metric === "relative_l2").limit = 1e-9;
-  const { writeFileSync } = await import("node:fs");
   writeFileSync(file("strict.json"), JSON.stringify(policy));
   let code = 0;
   try {

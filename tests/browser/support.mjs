@@ -37,7 +37,7 @@ export async function stop() {
 // Opens a report, hands the page to `use`, and fails if the page complained of anything or asked for
 // anything but itself.
 export async function withPage(path, options, use) {
-  const page = await browser.newPage({ viewport: { width: 1400, height: 900 }, ...options });
+  const page = await browser.newPage({ viewport: { width: 1400, height: 900 }, reducedMotion: "reduce", ...options });
   page.setDefaultTimeout(10000);
   const wrong = [];
   const address = pathToFileURL(path).href;
