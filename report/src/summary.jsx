@@ -25,7 +25,7 @@ export function verdictText(data) {
 }
 
 function VerdictSentence({ verdict }) {
-  if (!verdict) return <p>No verdict was given with this plan: nothing below was measured on its result.</p>;
+  if (!verdict) return <p>No verdict was given with this plan: whether its claims hold is not shown here.</p>;
   return (
     <p>
       Judged by emulation beside fp32 on {plural(verdict.samples, verdict.held_out ? "held-out sample" : "sample")}
@@ -209,7 +209,7 @@ export function Claims() {
   const [all, setAll] = useState(false);
   const claims = data.verdict?.claims;
   if (!claims)
-    return <Section id="claims" title="Claims" note="What the policy promises. None of it was measured here.">
+    return <Section id="claims" title="Claims" note="What the policy promises. The verdict file says what was measured.">
       <PromisedOnly claims={data.plan.claims} /></Section>;
   const important = importantClaims(claims);
   const rows = all ? claims.slice(0, MOST_CLAIMS).map((claim) => ({ claim })) : important;
