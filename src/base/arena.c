@@ -15,7 +15,20 @@ struct arena_block {
   _Alignas(ALIGNMENT) unsigned char bytes[];
 };
 
+// A property of the thread, like errno: memory is asked for everywhere, and cannot be handed down.
+static _Thread_local struct memory_catch *caught_by;
+
+struct memory_catch *memory_catch_set(struct memory_catch *c) {
+  struct memory_catch *before = caught_by;
+  caught_by = c;
+  return before;
+}
+
 _Noreturn void out_of_memory(size_t bytes) {
+  if (caught_by) {
+    caught_by->bytes = bytes;
+    longjmp(caught_by->place, 1);
+  }
   fprintf(stderr, "narrowcast: out of memory (asked for %zu bytes)\n", bytes);
   exit(STATUS_IO);
 }

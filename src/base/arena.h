@@ -1,11 +1,12 @@
 // One arena per run owns everything that lives as long as the run: the unpacked model, the graph
 // index, statistics, the plan. Nothing is freed one by one; arena_free gives it all back at once.
-// Running out of memory ends the program in one place (in arena.c), so that callers need no checks.
+// Running out of memory ends the run in one place (out_of_memory), so that callers need no checks.
 // Not thread-safe.
 #ifndef ARENA_H
 #define ARENA_H
 
 #include <protobuf-c/protobuf-c.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -33,7 +34,17 @@ ProtobufCAllocator arena_protobuf(struct arena *a);
 
 void arena_free(struct arena *a);
 
-// Prints a message and ends the program (exit code of STATUS_IO). The only exit outside main.
+// Prints a message and ends the program (exit code of STATUS_IO), the only exit outside main; or,
+// if the thread has a catch, goes there. What is jumped over is not tidied up.
 _Noreturn void out_of_memory(size_t bytes);
+
+// For the library's callers, whose programs are not ours to end: `if (setjmp(c.place))` is where
+// out_of_memory goes on this thread while the catch is set.
+struct memory_catch {
+  jmp_buf place;
+  size_t bytes;  // that were asked for
+};
+// Sets the catch of this thread, NULL for none, and returns the former one.
+struct memory_catch *memory_catch_set(struct memory_catch *c);
 
 #endif

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -49,14 +50,19 @@ bool file_share_pending(void) {
   return true;
 }
 
+// Several threads may write, each by its own handle; a signal handler only reads.
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void set_pending(const char *path, bool is_pending) {
+  pthread_mutex_lock(&pending_lock);
   for (int i = 0; i < MOST_PENDING; i++) {
     const char *wanted = is_pending ? "" : path;
     if (strcmp(pending[i], wanted) != 0)
       continue;
     snprintf(pending[i], sizeof pending[i], "%s", is_pending ? path : "");
-    return;
+    break;
   }
+  pthread_mutex_unlock(&pending_lock);
 }
 
 void file_remove_pending(void) {

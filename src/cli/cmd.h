@@ -18,9 +18,27 @@ struct command {
   const char *options;    // letters of the options that it takes (see cmd_options.c)
   command_run *run;
 };
+enum { COMMANDS_MOST = 40 };             // with the end mark
 extern const struct command commands[];  // ends with a NULL name
 
-enum { OPTION_IN_PROCESS = 'I' };  // a command that takes it is supervised without it
+struct option_text {
+  char letter;           // unique; the one that stands after a '-' if it is in SHORT_OPTIONS
+  const char *name;      // after "--"
+  const char *argument;  // NULL: a flag
+  const char *help;
+};
+extern const struct option_text options[];  // of all commands; ends with a NULL name
+#define SHORT_OPTIONS "o:hq"                // as getopt wants them
+
+bool option_is_taken(const struct command *command, char letter);
+
+enum {
+  OPTION_IN_PROCESS = 'I',  // a command that takes it is supervised without it
+  OPTION_ENGINE = 'O',      // a command that takes it runs ONNX Runtime
+};
+
+#define PROGRAM_SUMMARY                                                                            \
+  "converts an ONNX model to fp16, bf16 or fp8, and says what the result may claim"
 
 // Parses the arguments after the command's name. STATUS_USAGE names the option and what is near it.
 // Sets *help if --help was given (nothing else counts then). Strings of s->overrides are allocated

@@ -9,15 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_COUNT = 41 };
+enum { OPTION_COUNT = 64 };
 
-static const struct {
-  char letter;
-  const char *name;
-  const char *argument;  // NULL: a flag
-  const char *help;
-} options[] = {
-    {'p', "policy", "NAME|FILE",
+const struct option_text options[] = {
+    {'p', "policy", "POLICY|FILE",
      "the policy that decides (default fp16); `policy list` names them"},
     {'d', "data", "DIR", "samples: .npz, .safetensors, .npy, or test_data_set folders of .pb"},
     {'r', "random", "SEED", "made-up samples from a seed, where there is no data"},
@@ -39,7 +34,7 @@ static const struct {
     {'v', "save-verdict", "FILE", "write the verdict as well"},
     {'R', "report", "FILE", "write a report as well, HTML, or Markdown if it ends with .md"},
     {'W', "format", "html|md", "a page to open in a browser, or Markdown (default html)"},
-    {'f', "format", "NAME", "fp16 or bf16 instead of the policy's ladder"},
+    {'f', "format", "FORMAT", "fp16 or bf16 instead of the policy's ladder"},
     {'u', "raise-opset", "N",
      "raise the model's opset to N (13 to 23), for formats that older ones lack"},
     {'k', "keep", "GLOB", "leave matching nodes as they are (by node or tensor name); repeatable"},
@@ -49,7 +44,7 @@ static const struct {
     {'a', "save-anyway", NULL, "write the model even if a claim does not hold"},
     {'N', "jobs", "N", "conversions at once (default: as many as there are cores)"},
     {'H', "shard", "I/N", "only part I of N of the models, I from 1"},
-    {'O', "ort", "PATH", "the ONNX Runtime library to use (or NARROWCAST_ORT)"},
+    {OPTION_ENGINE, "ort", "PATH", "the ONNX Runtime library to use (or NARROWCAST_ORT)"},
     {'j', "threads", "N", "threads of ONNX Runtime (default: all cores)"},
     {'x', "timeout", "SECONDS", "give up after so many seconds (default: never)"},
     {'m', "memory-limit", "MIB", "let the run take so many MiB, mapped files apart"},
@@ -58,10 +53,13 @@ static const struct {
     {'J', "json", NULL, "print the result as JSON"},
     {'q', "quiet", NULL, "no progress bar, no warnings"},
     {'h', "help", NULL, "this help"},
+    {0},
 };
-_Static_assert(sizeof options / sizeof options[0] < OPTION_COUNT, "room for the end mark");
+_Static_assert(sizeof options / sizeof options[0] <= OPTION_COUNT, "room for the end mark");
 
-enum { N_OPTIONS = sizeof options / sizeof options[0] };
+bool option_is_taken(const struct command *command, char letter) {
+  return letter == 'h' || strchr(command->options, letter);
+}
 
 static enum status parse_number(const char *text, const char *option, unsigned long long min,
                                 unsigned long long max, unsigned long long *out, struct diag *d) {
@@ -167,8 +165,8 @@ static enum status unknown_option(const char *given, const struct command *comma
                                   struct diag *d) {
   const char *names[OPTION_COUNT] = {0};
   int count = 0;
-  for (int i = 0; i < N_OPTIONS; i++)
-    if (options[i].letter == 'h' || strchr(command->options, options[i].letter))
+  for (int i = 0; options[i].name; i++)
+    if (option_is_taken(command, options[i].letter))
       names[count++] = options[i].name;
   const char *word = given + strspn(given, "-");
   word = arena_printf(a, "%.*s", (int)strcspn(word, "="), word);
@@ -185,15 +183,15 @@ enum status options_parse(struct settings *s, const struct command *command, int
                           bool *help, struct arena *a, struct diag *d) {
   struct option longs[OPTION_COUNT] = {{0}};
   int count = 0;
-  for (int i = 0; i < N_OPTIONS; i++)
-    if (options[i].letter == 'h' || strchr(command->options, options[i].letter))
+  for (int i = 0; options[i].name; i++)
+    if (option_is_taken(command, options[i].letter))
       longs[count++] =
           (struct option){options[i].name, options[i].argument ? required_argument : no_argument,
                           NULL, options[i].letter};
   opterr = 0;
   optind = 1;
   int letter;
-  while ((letter = getopt_long(argc, argv, ":o:hq", longs, NULL)) != -1) {
+  while ((letter = getopt_long(argc, argv, ":" SHORT_OPTIONS, longs, NULL)) != -1) {
     const char *given = argv[optind - 1];
     if (letter == ':')
       return diag_fail(d, STATUS_USAGE, "%s needs a value", given);
@@ -256,8 +254,8 @@ void warn_of_idle_overrides(const struct run *r) {
 void print_command_help(const struct command *command, FILE *out) {
   fprintf(out, "narrowcast %s %s%s[options]\n\n%s\n\n%s\n\nOptions:\n", command->name,
           command->arguments, command->arguments[0] ? " " : "", command->summary, command->details);
-  for (int i = 0; i < N_OPTIONS; i++) {
-    if (options[i].letter != 'h' && !strchr(command->options, options[i].letter))
+  for (int i = 0; options[i].name; i++) {
+    if (!option_is_taken(command, options[i].letter))
       continue;
     char left[64];
     snprintf(left, sizeof left, "--%s%s%s", options[i].name, options[i].argument ? " " : "",
@@ -267,10 +265,8 @@ void print_command_help(const struct command *command, FILE *out) {
 }
 
 void print_help(FILE *out) {
-  fprintf(out,
-          "narrowcast " NARROWCAST_VERSION
-          ": converts an ONNX model to fp16, bf16 or fp8, and says what the result may claim\n\n"
-          "Usage: narrowcast COMMAND [arguments] [options]\n\nCommands:\n");
+  fprintf(out, "narrowcast " NARROWCAST_VERSION ": " PROGRAM_SUMMARY "\n\n"
+               "Usage: narrowcast COMMAND [arguments] [options]\n\nCommands:\n");
   for (const struct command *c = commands; c->name; c++)
     fprintf(out, "  %-9s %s\n", c->name, c->summary);
   fprintf(out, "\n`narrowcast COMMAND --help` tells more. First use: narrowcast convert "

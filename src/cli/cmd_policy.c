@@ -42,6 +42,6 @@ enum status command_policy(struct run *r) {
   if (strcmp(verb, "list") == 0 && !name)
     return list(r);
   return diag_fail(r->diag, STATUS_USAGE,
-                   "policy takes check FILE, show NAME or list, not \"%s%s%s\"", verb,
+                   "policy takes check FILE, show POLICY or list, not \"%s%s%s\"", verb,
                    name ? " " : "", name ? name : "");
 }

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OLDEST_API = 17 };
+enum { OLDEST_API = 17, NEWEST_TRIED = 99 };  // releases 1.17 to 1.99
 
 struct engine {
   void *library;
@@ -25,7 +25,7 @@ struct engine {
   OrtMemoryInfo *memory;    // of the caller's arrays
   OrtAllocator *allocator;  // the library's own; not ours to release
   struct engine_info info;
-  bool started;  // made a first session
+  bool silent;  // at its first session, standard error was led away, or must not be
 };
 
 struct session {
@@ -200,15 +200,27 @@ static bool load_python(struct engine *e, char *why, size_t size) {
   return false;
 }
 
-static bool load_anywhere(struct engine *e, char *why, size_t size) {
+// Debian's libraries are called libonnxruntime.so.1.21, without a shorter name unless the package
+// for developers is there; upstream's libonnxruntime.so.1.
+static bool load_system(struct engine *e, char *why, size_t size) {
+  char name[64];
   if (load_file(e, "libonnxruntime.so", why, size) ||
       load_file(e, "libonnxruntime.so.1", why, size))
     return true;
-#ifdef NARROWCAST_DEPS
-  if (load_pattern(e, NARROWCAST_DEPS "/lib/libonnxruntime.so*", why, size))
+  for (int minor = NEWEST_TRIED; minor >= OLDEST_API; minor--) {
+    snprintf(name, sizeof name, "libonnxruntime.so.1.%d", minor);
+    if (load_file(e, name, why, size))
+      return true;
+  }
+  return false;
+}
+
+static bool load_anywhere(struct engine *e, char *why, size_t size) {
+  char elsewhere[512];
+  if (load_system(e, why, size) || load_python(e, elsewhere, sizeof elsewhere))
     return true;
-#endif
-  return load_python(e, why, size);
+  load_file(e, "libonnxruntime.so", why, size);  // the name that a reader of the message knows
+  return false;
 }
 
 static enum status load(struct engine *e, const char *path, struct diag *d) {
@@ -225,9 +237,8 @@ static enum status load(struct engine *e, const char *path, struct diag *d) {
   if (loaded)
     return STATUS_OK;
   diag_hint(d,
-            "install libonnxruntime (Debian 13), or 'pip install onnxruntime', or run "
-            "'sh tests/setup', or set NARROWCAST_ORT to a libonnxruntime.so (1.%d or later) or "
-            "the folder with it",
+            "install libonnxruntime1.21 (Debian 13), or 'pip install onnxruntime', or set "
+            "NARROWCAST_ORT to a libonnxruntime.so (1.%d or later) or the folder with it",
             OLDEST_API);
   return diag_fail(d, STATUS_ENGINE, "cannot load ONNX Runtime: %s", why);
 }
@@ -267,6 +278,10 @@ void engine_close(struct engine *engine) {
   if (engine->library)
     dlclose(engine->library);
   free(engine);
+}
+
+void engine_spare_stderr(struct engine *engine) {
+  engine->silent = true;
 }
 
 const struct engine_info *engine_info(const struct engine *engine) {
@@ -371,7 +386,10 @@ static enum status open_bytes(struct session *s, OrtSessionOptions *options, con
   TRY(configure(e, options, wanted, d));
   TRY(add_initializers(e, options, wanted, d));
   ORT_TRY(e, operators_register(&s->operators, e->api, options, wanted->probe));
-  ORT_TRY(e, e->api->CreateSessionFromArray(e->env, bytes, size, options, &s->session));
+  struct memory_catch *catch = memory_catch_set(NULL);  // no jump over the engine's own frames
+  OrtStatus *failed = e->api->CreateSessionFromArray(e->env, bytes, size, options, &s->session);
+  memory_catch_set(catch);
+  ORT_TRY(e, failed);
   return list_inputs(s, d);
 }
 
@@ -382,10 +400,10 @@ enum status session_open(struct session **session, struct engine *engine, const 
   ORT_TRY(engine, engine->api->CreateSessionOptions(&ort_options));
   struct session *s = allocate(1, sizeof *s);
   s->engine = engine;
-  int saved = engine->started ? -1 : mute();
+  int saved = engine->silent ? -1 : mute();
   enum status status = open_bytes(s, ort_options, bytes, size, options, d);
   unmute(saved);
-  engine->started = true;
+  engine->silent = true;
   engine->api->ReleaseSessionOptions(ort_options);
   if (status != STATUS_OK) {
     session_close(s);
@@ -544,8 +562,10 @@ enum status session_run(struct session *session, const struct array *inputs, siz
     n++;
   }
   if (status == STATUS_OK) {
+    struct memory_catch *catch = memory_catch_set(NULL);
     OrtStatus *failed = e->api->Run(session->session, NULL, names, (const OrtValue *const *)values,
                                     n, output_names, n_outputs, session->outputs);
+    memory_catch_set(catch);
     status = failed ? fail(e, failed, d) : read_outputs(session, output_names, outputs, d);
   }
   release_values(e, values, n);

@@ -102,7 +102,7 @@ test_missing_argument_is_named_with_the_usage() {
     has err 'MODEL is missing' "narrowcast $command MODEL"
   done
   with_code 2 policy
-  has err 'check FILE | show NAME | list'
+  has err 'check FILE | show POLICY | list'
 }
 
 test_too_many_arguments_are_refused() {
@@ -165,7 +165,7 @@ test_policy_list_names_what_show_shows() {
 
 test_policy_with_a_wrong_verb_is_refused() {
   with_code 2 policy shwo fp16
-  has err 'shwo' 'show NAME'
+  has err 'shwo' 'show POLICY'
   with_code 2 policy show
   with_code 2 policy list all
 }

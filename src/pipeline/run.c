@@ -165,6 +165,17 @@ enum status run_open_samples(struct run *r, const struct hold_out *rule) {
   return STATUS_OK;
 }
 
+// The held-out part is known again only if these are as many samples as the plan was made from.
+void run_divide_as_planned(struct run *r) {
+  size_t count = samples_count(r->samples);
+  if (count == r->plan.samples)
+    return;
+  r->held_out = arena_array(&r->arena, count, sizeof *r->held_out);
+  for (r->n_held_out = 0; r->n_held_out < count; r->n_held_out++)
+    r->held_out[r->n_held_out] = r->n_held_out;
+  r->held_out_apart = false;
+}
+
 // Finds the two values of "weight=updated weight". A name may itself hold a '='.
 static enum status parse_feedback(struct run *r, const char *text, struct feedback *pair) {
   const struct graph *g = &r->graph;

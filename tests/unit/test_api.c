@@ -1,0 +1,249 @@
+// The library's interface, as a caller in another program uses it: order of the calls, errors,
+// ownership, threads, locale.
+// needs: engine
+#include "narrowcast.h"
+
+#include "support_plan.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Two files of this test.
+static void assert_same_bytes(struct planning *f, const char *x, const char *y) {
+  size_t n_x, n_y;
+  const char *a = planning_read_file(f, planning_path(f, x), &n_x);
+  const char *b = planning_read_file(f, planning_path(f, y), &n_y);
+  assert_int_equal(n_x, n_y);
+  assert_memory_equal(a, b, n_x);
+}
+
+static const char digits[] = SOURCE_DIR "/models/digits/digits.onnx";
+static const char samples[] = SOURCE_DIR "/models/digits/samples";
+
+static void must(const struct narrowcast *nc, enum narrowcast_status status) {
+  if (status != NARROWCAST_OK)
+    fail_msg("%s (%s)", narrowcast_error(nc), narrowcast_error_hint(nc));
+}
+
+static struct narrowcast *traced(const char *policy) {
+  struct narrowcast *nc = narrowcast_new();
+  assert_non_null(nc);
+  must(nc, narrowcast_set_threads(nc, 1));
+  must(nc, narrowcast_load_model(nc, digits));
+  must(nc, narrowcast_load_policy(nc, policy));
+  must(nc, narrowcast_open_samples(nc, samples));
+  must(nc, narrowcast_trace(nc));
+  return nc;
+}
+
+static size_t count_format(const struct narrowcast *nc, const char *format) {
+  size_t count = 0;
+  for (size_t i = 0; i < narrowcast_node_count(nc); i++)
+    count += strcmp(narrowcast_node_format(nc, i), format) == 0;
+  return count;
+}
+
+#define EARLY(call, missing)                                                                       \
+  do {                                                                                             \
+    assert_int_equal(call, NARROWCAST_USAGE);                                                      \
+    assert_non_null(strstr(narrowcast_error(nc), missing));                                        \
+  } while (0)
+
+static void calls_that_come_too_early_say_what_is_missing(void **state) {
+  (void)state;
+  struct narrowcast *nc = narrowcast_new();
+  EARLY(narrowcast_plan(nc), "no model");
+  EARLY(narrowcast_trace(nc), "no model");
+  EARLY(narrowcast_open_samples(nc, samples), "no model");
+  EARLY(narrowcast_keep(nc, "*"), "no policy");
+  EARLY(narrowcast_rewrite(nc), "no plan");
+  EARLY(narrowcast_write_trace(nc, "x"), "no trace");
+  EARLY(narrowcast_save(nc, "x", 0), "no result");
+  assert_null(narrowcast_json(nc));
+  assert_non_null(strstr(narrowcast_error(nc), "no plan"));
+  must(nc, narrowcast_load_model(nc, digits));
+  assert_string_equal(narrowcast_error(nc), "");
+  EARLY(narrowcast_open_samples(nc, samples), "no policy");
+  assert_int_equal(narrowcast_load_model(nc, digits), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_node_count(nc), 0);
+  assert_int_equal(narrowcast_tensor_count(nc), 0);
+  assert_int_equal(narrowcast_claim_count(nc), 0);
+  assert_null(narrowcast_node_name(nc, 0));
+  narrowcast_free(nc);
+  narrowcast_free(NULL);
+}
+
+static void null_and_numbers_out_of_range_are_usage(void **state) {
+  (void)state;
+  struct narrowcast *nc = narrowcast_new();
+  assert_int_equal(narrowcast_load_model(nc, NULL), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_set_threads(nc, -1), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_set_threads(nc, 1025), NARROWCAST_USAGE);
+  must(nc, narrowcast_load_model(nc, digits));
+  must(nc, narrowcast_load_policy(nc, "fp16"));
+  assert_int_equal(narrowcast_make_samples(nc, 1, 0), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_set_format(nc, "fp17"), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_set_io(nc, "wide"), NARROWCAST_USAGE);
+  narrowcast_free(nc);
+}
+
+static void errors_name_file_and_reason(void **state) {
+  (void)state;
+  struct narrowcast *nc = narrowcast_new();
+  assert_int_equal(narrowcast_load_model(nc, SOURCE_DIR "/README.md"), NARROWCAST_MODEL);
+  assert_non_null(strstr(narrowcast_error(nc), "README.md: "));
+  assert_string_equal(narrowcast_error_file(nc), SOURCE_DIR "/README.md");
+  assert_int_equal(narrowcast_load_policy(nc, "fp61"), NARROWCAST_POLICY);
+  assert_non_null(strstr(narrowcast_error_hint(nc), "fp16"));
+  narrowcast_free(nc);
+}
+
+static void convert_holds_and_tells_what_it_measured(void **state) {
+  (void)state;
+  struct narrowcast *nc = traced("fp16");
+  must(nc, narrowcast_convert(nc));
+  assert_true(count_format(nc, "fp16") > 10);
+  assert_true(narrowcast_claim_count(nc) > 2);
+  for (size_t i = 0; i < narrowcast_claim_count(nc); i++)
+    assert_true(narrowcast_claim_holds(nc, i));
+  assert_string_equal(narrowcast_claim_metric(nc, 0), "finite");
+  assert_null(narrowcast_claim_metric(nc, narrowcast_claim_count(nc)));
+  assert_non_null(strstr(narrowcast_json(nc), "\"holds\": true"));
+  narrowcast_free(nc);
+}
+
+// Three ways to one result: convert, its steps, and a plan file.
+static void steps_and_plan_file_give_the_same_bytes_as_convert(void **state) {
+  struct planning *f = *state;
+  struct narrowcast *nc = traced("fp16");
+  must(nc, narrowcast_convert(nc));
+  must(nc, narrowcast_save(nc, planning_path(f, "convert.onnx"), 0));
+  must(nc, narrowcast_write_plan(nc, planning_path(f, "plan.json")));
+  must(nc, narrowcast_write_trace(nc, planning_path(f, "trace.json")));
+  must(nc, narrowcast_plan(nc));
+  must(nc, narrowcast_rewrite(nc));
+  must(nc, narrowcast_verify(nc));
+  must(nc, narrowcast_save(nc, planning_path(f, "steps.onnx"), 0));
+  narrowcast_free(nc);
+  nc = narrowcast_new();
+  must(nc, narrowcast_load_model(nc, digits));
+  must(nc, narrowcast_read_plan(nc, planning_path(f, "plan.json")));
+  must(nc, narrowcast_open_samples(nc, samples));
+  must(nc, narrowcast_rewrite(nc));
+  must(nc, narrowcast_verify(nc));
+  must(nc, narrowcast_save(nc, planning_path(f, "file.onnx"), 0));
+  narrowcast_free(nc);
+  assert_same_bytes(f, "convert.onnx", "steps.onnx");
+  assert_same_bytes(f, "convert.onnx", "file.onnx");
+}
+
+static void a_plan_is_made_again_after_keep(void **state) {
+  (void)state;
+  struct narrowcast *nc = traced("fp16");
+  must(nc, narrowcast_plan(nc));
+  size_t before = count_format(nc, "fp16");
+  must(nc, narrowcast_rewrite(nc));
+  must(nc, narrowcast_keep(nc, "/stem/*"));
+  must(nc, narrowcast_plan(nc));
+  assert_true(count_format(nc, "fp16") < before);
+  assert_int_equal(narrowcast_save(nc, "x.onnx", 0), NARROWCAST_USAGE);  // of the old plan
+  narrowcast_free(nc);
+}
+
+static void what_is_read_is_never_written_over(void **state) {
+  (void)state;
+  struct narrowcast *nc = traced("fp16");
+  must(nc, narrowcast_convert(nc));
+  assert_int_equal(narrowcast_save(nc, digits, 0), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_write_plan(nc, digits), NARROWCAST_USAGE);
+  narrowcast_free(nc);
+}
+
+// fp16, but with limits of 0 on errors, and no promotion.
+static const char *write_strict_policy(struct planning *f) {
+  const char *path = planning_path(f, "strict.json");
+  FILE *out = fopen(path, "w");
+  assert_non_null(out);
+  for (const char *text = policy_text("fp16"); *text; text++) {
+    static const char rounds[] = "\"rounds\":", limit[] = "\"limit\": 0.01";
+    if (strncmp(text, rounds, sizeof rounds - 1) == 0) {
+      text += strcspn(text, "0123456789");
+      text += strspn(text, "0123456789") - 1;
+      fputs("\"rounds\": 0", out);
+    } else if (strncmp(text, limit, sizeof limit - 1) == 0) {
+      text += sizeof limit - 2;
+      fputs("\"limit\": 0", out);
+    } else {
+      putc(*text, out);
+    }
+  }
+  assert_int_equal(fclose(out), 0);
+  return path;
+}
+
+static void a_claim_that_fails_is_not_saved_unless_asked(void **state) {
+  struct planning *f = *state;
+  struct narrowcast *nc = traced(write_strict_policy(f));
+  assert_int_equal(narrowcast_convert(nc), NARROWCAST_CLAIM);
+  bool failed = false;
+  for (size_t i = 0; i < narrowcast_claim_count(nc); i++)
+    failed |= !narrowcast_claim_holds(nc, i) &&
+              narrowcast_claim_measured(nc, i) > narrowcast_claim_limit(nc, i);
+  assert_true(failed);
+  const char *path = planning_path(f, "refused.onnx");
+  assert_int_equal(narrowcast_save(nc, path, 0), NARROWCAST_CLAIM);
+  assert_int_equal(access(path, F_OK), -1);
+  must(nc, narrowcast_save(nc, path, NARROWCAST_SAVE_ANYWAY));
+  assert_int_equal(access(path, F_OK), 0);
+  narrowcast_free(nc);
+}
+
+static void *convert_in_a_thread(void *path) {
+  struct narrowcast *nc = narrowcast_new();
+  bool good = nc && narrowcast_set_threads(nc, 1) == NARROWCAST_OK &&
+              narrowcast_load_model(nc, digits) == NARROWCAST_OK &&
+              narrowcast_load_policy(nc, "fp16") == NARROWCAST_OK &&
+              narrowcast_open_samples(nc, samples) == NARROWCAST_OK &&
+              narrowcast_trace(nc) == NARROWCAST_OK && narrowcast_convert(nc) == NARROWCAST_OK &&
+              narrowcast_save(nc, path, 0) == NARROWCAST_OK;
+  narrowcast_free(nc);
+  return good ? path : NULL;
+}
+
+static void handles_work_in_different_threads_at_once(void **state) {
+  enum { THREADS = 3 };
+  struct planning *f = *state;
+  static const char *const names[THREADS] = {"0.onnx", "1.onnx", "2.onnx"};
+  pthread_t threads[THREADS];
+  void *result;
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, convert_in_a_thread,
+                                    (void *)(uintptr_t)planning_path(f, names[i])),
+                     0);
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(threads[i], &result);
+    assert_non_null(result);
+  }
+  assert_same_bytes(f, names[0], names[1]);
+  assert_same_bytes(f, names[0], names[2]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(calls_that_come_too_early_say_what_is_missing),
+      TEST(null_and_numbers_out_of_range_are_usage),
+      TEST(errors_name_file_and_reason),
+      TEST(convert_holds_and_tells_what_it_measured),
+      TEST(steps_and_plan_file_give_the_same_bytes_as_convert),
+      TEST(a_plan_is_made_again_after_keep),
+      TEST(what_is_read_is_never_written_over),
+      TEST(a_claim_that_fails_is_not_saved_unless_asked),
+      TEST(handles_work_in_different_threads_at_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
