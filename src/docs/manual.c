@@ -80,7 +80,7 @@ static void print_see_also(const struct command *command, FILE *out) {
   if (command)
     fputs(".BR narrowcast (1)\n", out);
   for (const struct command *c = commands; !command && c->name; c++)
-    fprintf(out, ".BR narrowcast\\-%s (1)%s\n", c->name, c[1].name ? "," : "");
+    fprintf(out, ".BR \\%%narrowcast\\-%s (1)%s\n", c->name, c[1].name ? "," : "");
 }
 
 static void print_command_synopsis(const struct command *command, FILE *out) {

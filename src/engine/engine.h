@@ -37,8 +37,8 @@ struct engine_info {
 
 // Loads the library: `path` if not NULL (a file, or a folder that holds one), else the
 // environment's NARROWCAST_ORT ("none": there is none), the one that the loader finds (in a build
-// folder the set-up's own copy, .deps/lib, else the system's), an onnxruntime Python package. Any version from 1.17 on. Error: STATUS_ENGINE, and
-// the hint says how to get one.
+// folder the set-up's own copy, .deps/lib, else the system's), an onnxruntime Python package. Any
+// version from 1.17 on. Error: STATUS_ENGINE, and the hint says how to get one.
 enum status engine_open(struct engine **engine, const char *path, struct diag *d);
 void engine_close(struct engine *engine);
 // Standard error is the whole process's: in one that is not ours, it is not led away while the

@@ -87,7 +87,7 @@ test_manual_pages_have_all_that_the_help_has() {
   done
   MANWIDTH=200 man -P cat -E ascii -l "$usr/share/man/man1/narrowcast.1" >page 2>/dev/null
   for command in $(commands); do
-    matches page "^ *$command "
+    matches page "^ *$command( |\$)"
     has page "narrowcast-$command(1)"
   done
   for exit_code in 0 1 2 3 4 5 6 7; do
