@@ -3,9 +3,11 @@
 // plan_windows.h.
 #include "plan_windows.h"
 
+#include <assert.h>
 #include <math.h>
 
 int scale_of_range(double absmax, double margin, enum format_id f) {
+  assert(absmax > 0 && isfinite(absmax) && margin >= 1);
   double largest = formats[f].max, range = absmax * margin;
   int k = (int)floor(log2(largest / range));
   // log2 may round across a whole number: correct it by exact products.
