@@ -7,7 +7,7 @@ static enum status check(struct run *r, const char *path) {
   TRY(policy_load(&r->policy, path, &r->arena, r->diag));
   printf("%s: policy %s version %d, %d rules, %d claims, ladder", path, r->policy.name,
          r->policy.version, r->policy.n_rules, r->policy.n_claims);
-  if (r->policy.operands.wanted)
+  if (r->policy.operands.wanted || r->policy.tf32)
     printf(" %s", formats[r->policy.operands.format].name);
   for (int i = 0; i < r->policy.n_ladder; i++)
     printf(" %s", formats[r->policy.ladder[i]].name);

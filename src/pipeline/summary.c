@@ -102,7 +102,7 @@ static void print_formats(const struct plan *p, const struct counts *c, FILE *ou
   for (int i = 0; i < p->n_ladder; i++)
     fprintf(out, "%s %d %s", i ? "," : ":", c->by_format[p->ladder[i]], formats[p->ladder[i]].name);
   fprintf(out, "\n");
-  for (int k = 0; k < REASON_COUNT; k++) {
+  for (int k = 0; k < REASON_COUNT && !p->tf32; k++) {
     if (!c->by_reason[k])
       continue;
     fprintf(out, "             %5d stay fp32: %s", c->by_reason[k], reason_text((enum reason)k));
@@ -206,6 +206,9 @@ static void print_plan(const struct run *r, FILE *out) {
   print_formats(p, &c, out);
   print_scales(p, &r->graph, out);
   print_operands(r, &c, out);
+  if (p->tf32)
+    fprintf(out, "setting      tf32: set it in the runtime; here matrix products round their "
+                 "operands to it\n");
   if (r->promotion_failed)
     fprintf(out, "promoted     nothing: with all that breaks the claims promoted, nothing would be "
                  "narrow\n");
@@ -432,6 +435,8 @@ static void json_plan(const struct run *r, struct json_writer *w) {
   json_string(w, "policy", p->policy_name);
   if (p->raised_to)
     json_integer(w, "opset_raised_to", p->raised_to);
+  if (p->tf32)
+    json_bool(w, "tf32", true);
   json_integer(w, "policy_version", p->policy_version);
   json_integer(w, "float_nodes", c.float_nodes);
   json_integer(w, "narrow_nodes", c.narrow_nodes);

@@ -618,6 +618,7 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
   p->by_hand = policy->by_hand;
   memcpy(p->ladder, policy->ladder, sizeof p->ladder);
   p->n_ladder = policy->n_ladder;
+  p->tf32 = policy->tf32;
   p->has_operand_format = policy->operands.wanted;
   p->operand_format = policy->operands.format;
   p->narrow_inputs = policy->narrow_inputs;

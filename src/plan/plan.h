@@ -171,6 +171,7 @@ struct plan {
   const struct overrides *by_hand;  // NULL: none
   enum format_id ladder[8];         // of nodes
   int n_ladder;
+  bool tf32;  // a setting of the run: fp32 products round their operands to tf32; the model stays
   bool has_operand_format;
   enum format_id operand_format;  // of operands of matrix products, before the ladder
   bool narrow_inputs, narrow_outputs;

@@ -246,8 +246,9 @@ static enum status read_ladder(struct plan_reader *r, const cJSON *root) {
     const struct format *f = cJSON_IsString(item) ? format_find(item->valuestring) : NULL;
     if (!f || p->n_ladder == (int)(sizeof p->ladder / sizeof p->ladder[0]))
       return fail(r, "policy.ladder is not a list of at most 8 formats");
-    if (item == ladder->child && f->stored_bits == 8) {
-      p->has_operand_format = true;
+    if (item == ladder->child && policy_is_operand_format(f->id)) {
+      p->tf32 = f->id == FORMAT_TF32;
+      p->has_operand_format = !p->tf32;
       p->operand_format = f->id;
       continue;
     }

@@ -59,8 +59,8 @@ static void write_provenance(struct json_writer *w, const struct plan *p) {
   json_integer(w, "version", p->policy_version);
   json_string(w, "sha256", p->policy_sha256);
   json_array(w, "ladder");
-  if (p->has_operand_format)
-    json_string(w, NULL, formats[p->operand_format].name);
+  if (p->has_operand_format || p->tf32)
+    json_string(w, NULL, formats[p->tf32 ? FORMAT_TF32 : p->operand_format].name);
   for (int i = 0; i < p->n_ladder; i++)
     json_string(w, NULL, formats[p->ladder[i]].name);
   json_end_array(w);
@@ -75,6 +75,14 @@ static void write_provenance(struct json_writer *w, const struct plan *p) {
   write_thresholds(w, &p->thresholds);
   json_end_object(w);
   write_rules(w, p);
+  if (p->tf32) {
+    json_object(w, "settings");
+    json_bool(w, "tf32", true);
+    json_string(w, "note",
+                "The model is the source unchanged: set this in the runtime. Claims are judged "
+                "with the operands of matrix products rounded to tf32.");
+    json_end_object(w);
+  }
   json_object(w, "statistics");
   json_string(w, "source", !p->has_trace ? "none" : p->synthetic ? "synthetic" : "data");
   json_integer(w, "samples", (int64_t)p->steps);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const shipped[] = {"fp16", "bf16", "balanced", "fp8", NULL};
+static const char *const shipped[] = {"fp16", "bf16", "balanced", "fp8", "tf32", NULL};
 
 const char *const *policy_names(void) {
   return shipped;
@@ -41,9 +41,10 @@ enum status policy_load(struct policy *p, const char *name_or_path, struct arena
   if (text)
     return policy_parse(p, text, arena_printf(a, "%s.json", name_or_path), a, d);
   const char *nearest = nearest_name(name_or_path, shipped);
-  diag_hint(
-      d, "%s%s%sThe policies inside are fp16, bf16, balanced and fp8; a file's name has a / or a .",
-      nearest ? "Did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
+  diag_hint(d,
+            "%s%s%sThe policies inside are fp16, bf16, balanced, fp8 and tf32; a file's name has a "
+            "/ or a .",
+            nearest ? "Did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
   return diag_fail(d, STATUS_POLICY, "there is no policy called \"%s\"", name_or_path);
 }
 
@@ -89,7 +90,7 @@ enum status policy_override_format(struct policy *p, const char *format, struct 
     return diag_fail(d, STATUS_USAGE, "--format cannot be \"%s\"%s", format,
                      f ? ": this format is not supported as a target yet" : "");
   }
-  p->operands.wanted = false;
+  p->operands.wanted = p->tf32 = false;
   p->n_ladder = 0;
   p->ladder[p->n_ladder++] = f->id;
   if (f->id != FORMAT_FP32)

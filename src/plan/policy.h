@@ -70,6 +70,9 @@ struct operand_policy {
 };
 
 struct overrides;  // overrides.h
+// True for a format that a ladder may have in front, for operands alone: of 8 bits, or tf32.
+bool policy_is_operand_format(enum format_id f);
+
 struct policy {
   const char *name;
   int version;
@@ -78,6 +81,7 @@ struct policy {
   enum format_id ladder[8];  // formats for nodes to try, most wanted first; the last is fp32
   int n_ladder;
   struct operand_policy operands;
+  bool tf32;        // the ladder is tf32, fp32: nothing is stored narrow, products round operands
   int raise_opset;  // to this one of ai.onnx, where the model's is lower; 0: leave it
   // calibration
   int window;  // steps per window

@@ -96,10 +96,9 @@ static enum status read_ops(struct reader *r, const cJSON *value, const struct f
   return STATUS_OK;
 }
 
-// The ladder's first format may be one for operands alone.
-static bool is_operand_format(enum format_id f) {
+bool policy_is_operand_format(enum format_id f) {
   return f == FORMAT_FP8E4M3FN || f == FORMAT_FP8E4M3FNUZ || f == FORMAT_FP8E5M2 ||
-         f == FORMAT_FP8E5M2FNUZ;
+         f == FORMAT_FP8E5M2FNUZ || f == FORMAT_TF32;
 }
 
 static enum status read_ladder(struct reader *r, const cJSON *value, const struct field *f,
@@ -116,11 +115,12 @@ static enum status read_ladder(struct reader *r, const cJSON *value, const struc
     int index;
     if (known && strcmp(known->name, m->valuestring) != 0)
       return FIELDS_FAIL(r, "write \"%s\" for \"%s\"", known->name, m->valuestring);
-    if (known && is_operand_format(known->id)) {
+    if (known && policy_is_operand_format(known->id)) {
       if (m != value->child)
         return FIELDS_FAIL(r, "%s is for operands of matrix products: it must come first",
                            known->name);
-      p->operands.wanted = true;
+      p->tf32 = known->id == FORMAT_TF32;
+      p->operands.wanted = !p->tf32;
       p->operands.format = known->id;
       json_pop(&r->path);
       continue;
@@ -136,6 +136,8 @@ static enum status read_ladder(struct reader *r, const cJSON *value, const struc
   }
   if (p->n_ladder == 0 || p->ladder[p->n_ladder - 1] != FORMAT_FP32)
     return FIELDS_FAIL(r, "the last format must be fp32, where everything fits that came from it");
+  if (p->tf32 && p->n_ladder > 1)
+    return FIELDS_FAIL(r, "tf32 is a setting for products of fp32: only fp32 may follow it");
   return STATUS_OK;
 }
 

@@ -2,6 +2,7 @@
 // original stores a narrow value. See emulate.h.
 #include "emulate.h"
 
+#include "plan_quantise.h"
 #include "proto.h"
 #include "round.h"
 #include "tensor.h"
@@ -238,6 +239,51 @@ enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct are
     TRY(emulate_scope(&e, s));
   proto_import(a, &m->proto->opset_import, &m->proto->n_opset_import, "narrowcast", 1);
   return STATUS_OK;
+}
+
+// Rounds input k of the node; the Round stands in front of it.
+static void round_operand(struct emulation *e, int n, int k, enum format_id f,
+                          Onnx__NodeProto **list, size_t *count) {
+  const struct node *node = &e->graph->nodes[n];
+  const char *from = node->proto->input[k];
+  const char *rounded = arena_printf(e->arena, "%s//operand_%d_%d", from, n, k);
+  const char *name = rounded;
+  list[(*count)++] = emulate_new_round(e->arena, from, rounded, f, e->ftz);
+  if (in_function(e->graph, node->scope)) {
+    name = arena_printf(e->arena, "%s//typed_%d_%d", from, n, k);
+    list[(*count)++] = new_cast_to_float(e->arena, rounded, name);
+  }
+  node->proto->input[k] = arena_strdup(e->arena, name);
+}
+
+static void round_operands_in(struct emulation *e, int s, enum format_id f) {
+  const struct scope *scope = &e->graph->scopes[s];
+  Onnx__NodeProto **list = arena_array(e->arena, 5 * (size_t)scope->n_nodes, sizeof *list);
+  size_t count = 0;
+  for (int i = 0; i < scope->n_nodes; i++) {
+    int n = scope->order[i];
+    const struct node *node = &e->graph->nodes[n];
+    for (int k = 0; k < node->n_inputs && k < 2; k++)
+      if (product_operand(node, k) && graph_is_fp32(e->graph, node->inputs[k]))
+        round_operand(e, n, k, f, list, &count);
+    list[count++] = node->proto;
+  }
+  if (scope->graph) {
+    scope->graph->node = list;
+    scope->graph->n_node = count;
+  } else {
+    scope->function->node = list;
+    scope->function->n_node = count;
+    proto_import(e->arena, &scope->function->opset_import, &scope->function->n_opset_import,
+                 "narrowcast", 1);
+  }
+}
+
+void emulate_operands(struct model *m, struct graph *g, enum format_id f, struct arena *a) {
+  struct emulation e = {.model = m, .graph = g, .arena = a};
+  for (int s = 0; s < g->n_scopes; s++)
+    round_operands_in(&e, s, f);
+  proto_import(a, &m->proto->opset_import, &m->proto->n_opset_import, "narrowcast", 1);
 }
 
 void emulate_sample(struct sample *s) {

@@ -21,6 +21,10 @@ bool emulate_needed(const struct graph *g);
 enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct arena *a,
                           struct diag *d);
 
+// Puts a Round to format f in front of the two operands of every matrix product (is_product) that
+// reads them as fp32. Changes m in place, as emulate_model; it is called after it.
+void emulate_operands(struct model *m, struct graph *g, enum format_id f, struct arena *a);
+
 // A node of domain "narrowcast" that rounds `input` to `format` and gives `output`, in the arena.
 Onnx__NodeProto *emulate_new_round(struct arena *a, const char *input, const char *output,
                                    enum format_id format, bool ftz);

@@ -15,12 +15,17 @@ struct half {
   const char *stem;  // of the emitted half's names: begins no name of the source
 };
 
-// A clone of g's model with narrow types carried as fp32, indexed again.
-static enum status open_half(struct half *h, struct graph *g, bool ftz, struct arena *a,
+// A clone of g's model with narrow types carried as fp32, and for tf32 the operands of products
+// rounded to it, indexed again.
+static enum status open_half(struct half *h, struct graph *g, bool ftz, bool tf32, struct arena *a,
                              struct diag *d) {
   h->model = clone_model(g->model, a);
   TRY(graph_build(&h->graph, &h->model, g->schemas, a, d));
   TRY(emulate_model(&h->model, &h->graph, ftz, a, d));
+  TRY(graph_build(&h->graph, &h->model, g->schemas, a, d));
+  if (!tf32)
+    return STATUS_OK;
+  emulate_operands(&h->model, &h->graph, FORMAT_TF32, a);
   return graph_build(&h->graph, &h->model, g->schemas, a, d);
 }
 
@@ -273,9 +278,9 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
                        const struct plan *p, struct arena *a, struct diag *d) {
   *t = (struct twin){0};
   struct join j = {.twin = t, .source = source, .emitted = emitted, .arena = a, .plan = p};
-  TRY(open_half(&j.a, source, p->ftz, a, d));
+  TRY(open_half(&j.a, source, p->ftz, false, a, d));
   j.b.stem = graph_unused_prefix(source, "narrow", a);
-  TRY(open_half(&j.b, emitted, p->ftz, a, d));
+  TRY(open_half(&j.b, emitted, p->ftz, p->tf32, a, d));
   drop_value_info(&j.a.graph);
   drop_value_info(&j.b.graph);
   size_t capacity = (size_t)j.a.graph.scopes[0].n_nodes + (size_t)j.b.graph.scopes[0].n_nodes +

@@ -233,11 +233,22 @@ test_external_data_goes_beside_the_output_and_the_source_stays() {
   same y.again.onnx same.again.onnx
 }
 
+test_tf32_leaves_the_model_and_judges_the_setting() {
+  with_code 0 convert "$model" --policy tf32 --data "$data" -o y.onnx --save-plan p.json
+  same y.onnx "$model"
+  matches out 'setting +tf32: set it in the runtime'
+  matches out 'holds +relative_l2 of 2 outputs: worst is logits with 0\.0*[1-9]'
+  matches out 'every claim holds'
+  grep -q '"tf32": true' p.json
+  with_code 0 verify "$model" --plan p.json --data "$data"
+  matches out 'every claim holds'
+}
+
 test_every_tiny_model_is_converted_or_copied() {
   for file in "$tiny"/*.onnx; do
     name=$(basename "$file" .onnx)
     [ "$name" != duplicate_node_names ] || continue # the engine refuses it
-    for policy in fp16 bf16 balanced fp8; do
+    for policy in fp16 bf16 balanced fp8 tf32; do
       with_code 0 convert "$file" --policy $policy --data "$tiny/samples/$name" -o y.onnx
       matches out 'every claim holds|copied unchanged'
     done
@@ -245,7 +256,7 @@ test_every_tiny_model_is_converted_or_copied() {
 }
 
 test_hazards_are_converted_or_refused_by_name() {
-  for policy in fp16 bf16 balanced fp8; do
+  for policy in fp16 bf16 balanced fp8 tf32; do
     code=0
     narrowcast convert "$hazards/hazards.onnx" --policy $policy --data "$hazards/samples" \
       -o $policy.onnx >out 2>err || code=$?
