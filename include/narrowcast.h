@@ -114,7 +114,7 @@ NARROWCAST_API enum narrowcast_status narrowcast_set_threads(struct narrowcast *
 NARROWCAST_API enum narrowcast_status narrowcast_load_model(struct narrowcast *nc,
                                                             const char *path);
 /* The name of a shipped policy ("fp16", "bf16", ...), or a file's path, which has a '/' or a '.'.
- */
+ * After the model and before samples, trace and plan: it may raise the model's opset. */
 NARROWCAST_API enum narrowcast_status narrowcast_load_policy(struct narrowcast *nc,
                                                              const char *name_or_path);
 /* Overrides of the policy, for the next plan: nodes by a glob of node or tensor names, the later
@@ -151,6 +151,7 @@ NARROWCAST_API enum narrowcast_status narrowcast_convert(struct narrowcast *nc);
 
 /* Its steps. A plan is made without a trace too: tensors then count as not seen, and stay fp32. */
 NARROWCAST_API enum narrowcast_status narrowcast_plan(struct narrowcast *nc);
+/* Before samples and trace, for the same reason. */
 NARROWCAST_API enum narrowcast_status narrowcast_read_plan(struct narrowcast *nc, const char *path);
 NARROWCAST_API enum narrowcast_status narrowcast_write_plan(struct narrowcast *nc,
                                                             const char *path);
@@ -169,6 +170,13 @@ NARROWCAST_API enum narrowcast_status narrowcast_save(struct narrowcast *nc, con
 /* What `narrowcast convert --json` prints, as far as the stages have come; at least a plan must be
  * there. NULL: an error, see narrowcast_error. */
 NARROWCAST_API const char *narrowcast_json(struct narrowcast *nc);
+
+/* Files about a run, as the program writes them: the verdict, and the page on which people review
+ * what was decided and measured (HTML, or Markdown if the name ends with ".md"). */
+NARROWCAST_API enum narrowcast_status narrowcast_write_verdict(struct narrowcast *nc,
+                                                               const char *path);
+NARROWCAST_API enum narrowcast_status narrowcast_write_report(struct narrowcast *nc,
+                                                              const char *path);
 
 /* Of the plan, from 0; counts are 0 before there is one. Beyond the count: NULL, or 0. Formats are
  * called "fp32", "fp16" ...; one of a tensor that is not fp32 in the source is "" (not changed). */

@@ -3,6 +3,7 @@
 // stage's needs are there, takes the locale of numbers and messages, and catches the end of memory.
 #include "narrowcast.h"
 
+#include "records.h"
 #include "run.h"
 #include "summary.h"
 
@@ -102,6 +103,7 @@ static enum status check_needs(struct narrowcast *nc, unsigned needs) {
       {HAS_TRACE, "there is no trace yet: narrowcast_trace"},
       {HAS_PLAN, "there is no plan yet: narrowcast_plan"},
       {HAS_RESULT, "there is no result yet: narrowcast_rewrite"},
+      {HAS_VERDICT, "there is no verdict yet: narrowcast_verify"},
   };
   for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
     if (needs & ~nc->has & missing[i].bit)
@@ -250,7 +252,10 @@ enum narrowcast_status narrowcast_load_model(struct narrowcast *nc, const char *
   return call(nc, 0, load_model, path);
 }
 
+// A policy may raise the model's opset, which makes another graph of it.
 static enum status load_policy(struct narrowcast *nc, const void *name) {
+  if ((nc->begun & (HAS_SAMPLES | HAS_TRACE)) || (nc->has & HAS_PLAN))
+    return diag_fail(&nc->diag, STATUS_USAGE, "the policy comes before samples, trace and plan");
   TRY(once(nc, HAS_POLICY, "a policy"));
   nc->settings.policy = arena_strdup(&nc->run.arena, name);
   TRY(run_load_policy(&nc->run));
@@ -258,7 +263,7 @@ static enum status load_policy(struct narrowcast *nc, const void *name) {
 }
 
 enum narrowcast_status narrowcast_load_policy(struct narrowcast *nc, const char *name_or_path) {
-  return call(nc, 0, load_policy, name_or_path);
+  return call(nc, HAS_MODEL, load_policy, name_or_path);
 }
 
 static enum status keep(struct narrowcast *nc, const void *glob) {
@@ -428,6 +433,8 @@ enum narrowcast_status narrowcast_plan(struct narrowcast *nc) {
 }
 
 static enum status read_plan(struct narrowcast *nc, const void *path) {
+  if (nc->begun & (HAS_SAMPLES | HAS_TRACE))
+    return diag_fail(&nc->diag, STATUS_USAGE, "a plan is read before samples and trace");
   forget(nc, HAS_PLAN | PLAN_WAS_READ | HAS_RESULT | HAS_VERDICT);
   nc->settings.plan = arena_strdup(&nc->run.arena, path);
   TRY(run_read_plan(&nc->run));
@@ -483,8 +490,7 @@ static enum status save(struct narrowcast *nc, const void *argument) {
   struct run *r = &nc->run;
   if (!s->path)
     return diag_fail(r->diag, STATUS_USAGE, "an argument is NULL");
-  const char *data = arena_printf(&r->arena, "%s.data", s->path);
-  TRY(run_check_outputs(r, (const char *const[]){s->path, data}, 2));
+  TRY(run_check_outputs(r, &s->path, 1));
   if (nc->has & HAS_VERDICT && !verdict_holds(&r->verdict) && !(s->flags & NARROWCAST_SAVE_ANYWAY))
     return diag_fail(r->diag, STATUS_CLAIM, "not written: a claim does not hold");
   TRY(run_save(r, s->path));
@@ -497,6 +503,31 @@ enum narrowcast_status narrowcast_save(struct narrowcast *nc, const char *path, 
 }
 
 // ---- Results ----
+
+// One of the files about a run, which records_save finds in the settings.
+static enum status save_record(struct narrowcast *nc, const char **setting, const char *path) {
+  TRY(run_check_outputs(&nc->run, &path, 1));
+  *setting = path;
+  enum status status = records_save(&nc->run);
+  *setting = NULL;
+  return status;
+}
+
+static enum status write_verdict(struct narrowcast *nc, const void *path) {
+  return save_record(nc, &nc->settings.save_verdict, path);
+}
+
+enum narrowcast_status narrowcast_write_verdict(struct narrowcast *nc, const char *path) {
+  return call(nc, HAS_TRACE | HAS_PLAN | HAS_VERDICT, write_verdict, path);
+}
+
+static enum status write_report(struct narrowcast *nc, const void *path) {
+  return save_record(nc, &nc->settings.report, path);
+}
+
+enum narrowcast_status narrowcast_write_report(struct narrowcast *nc, const char *path) {
+  return call(nc, HAS_TRACE | HAS_PLAN, write_report, path);
+}
 
 static enum status write_json(struct narrowcast *nc, const void *nothing) {
   (void)nothing;

@@ -43,6 +43,24 @@ test_program_runs_from_where_it_is_installed() {
   has out 'every claim holds'
 }
 
+# By the environment, by the loader under the name that Debian's package gives it, in a virtual
+# environment of Python, and not at all.
+test_installed_program_finds_onnx_runtime_as_documented() {
+  install_here
+  engine=$root/.deps/lib/libonnxruntime.so
+  [ -f "$engine" ] || return 0 # the system's own is used by all tests
+  mkdir -p loader venv/lib/python3.11/site-packages/onnxruntime/capi
+  ln -s "$engine" loader/libonnxruntime.so.1.21
+  ln -s "$engine" venv/lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so.1.30.0
+  set -- trace "$digits/digits.onnx" --data "$digits/samples" -o t.json
+  quietly "$@"
+  unset NARROWCAST_ORT
+  LD_LIBRARY_PATH=$PWD/loader:$LD_LIBRARY_PATH quietly "$@"
+  VIRTUAL_ENV=$PWD/venv quietly "$@"
+  NARROWCAST_ORT=none with_code 6 "$@"
+  has err NARROWCAST_ORT 'pip install onnxruntime'
+}
+
 test_installed_program_has_no_path_of_the_build() {
   install_here
   strip -o stripped "$usr/bin/narrowcast"

@@ -58,6 +58,7 @@ static void calls_that_come_too_early_say_what_is_missing(void **state) {
   EARLY(narrowcast_plan(nc), "no model");
   EARLY(narrowcast_trace(nc), "no model");
   EARLY(narrowcast_open_samples(nc, samples), "no model");
+  EARLY(narrowcast_load_policy(nc, "fp16"), "no model");
   EARLY(narrowcast_keep(nc, "*"), "no policy");
   EARLY(narrowcast_rewrite(nc), "no plan");
   EARLY(narrowcast_write_trace(nc, "x"), "no trace");
@@ -84,6 +85,7 @@ static void null_and_numbers_out_of_range_are_usage(void **state) {
   assert_int_equal(narrowcast_set_threads(nc, 1025), NARROWCAST_USAGE);
   must(nc, narrowcast_load_model(nc, digits));
   must(nc, narrowcast_load_policy(nc, "fp16"));
+  assert_int_equal(narrowcast_load_policy(nc, "bf16"), NARROWCAST_USAGE);
   assert_int_equal(narrowcast_make_samples(nc, 1, 0), NARROWCAST_USAGE);
   assert_int_equal(narrowcast_set_format(nc, "fp17"), NARROWCAST_USAGE);
   assert_int_equal(narrowcast_set_io(nc, "wide"), NARROWCAST_USAGE);
@@ -96,6 +98,9 @@ static void errors_name_file_and_reason(void **state) {
   assert_int_equal(narrowcast_load_model(nc, SOURCE_DIR "/README.md"), NARROWCAST_MODEL);
   assert_non_null(strstr(narrowcast_error(nc), "README.md: "));
   assert_string_equal(narrowcast_error_file(nc), SOURCE_DIR "/README.md");
+  narrowcast_free(nc);
+  nc = narrowcast_new();
+  must(nc, narrowcast_load_model(nc, digits));
   assert_int_equal(narrowcast_load_policy(nc, "fp61"), NARROWCAST_POLICY);
   assert_non_null(strstr(narrowcast_error_hint(nc), "fp16"));
   narrowcast_free(nc);
@@ -112,6 +117,20 @@ static void convert_holds_and_tells_what_it_measured(void **state) {
   assert_string_equal(narrowcast_claim_metric(nc, 0), "finite");
   assert_null(narrowcast_claim_metric(nc, narrowcast_claim_count(nc)));
   assert_non_null(strstr(narrowcast_json(nc), "\"holds\": true"));
+  narrowcast_free(nc);
+}
+
+static void verdict_and_report_are_files_of_a_run(void **state) {
+  struct planning *f = *state;
+  struct narrowcast *nc = traced("fp16");
+  must(nc, narrowcast_plan(nc));
+  EARLY(narrowcast_write_verdict(nc, planning_path(f, "v.json")), "no verdict");
+  must(nc, narrowcast_convert(nc));
+  must(nc, narrowcast_write_verdict(nc, planning_path(f, "v.json")));
+  must(nc, narrowcast_write_report(nc, planning_path(f, "r.md")));
+  size_t size;
+  assert_non_null(strstr(planning_read_file(f, planning_path(f, "v.json"), &size), "relative_l2"));
+  assert_non_null(strstr(planning_read_file(f, planning_path(f, "r.md"), &size), "digits.onnx"));
   narrowcast_free(nc);
 }
 
@@ -150,6 +169,21 @@ static void a_plan_is_made_again_after_keep(void **state) {
   must(nc, narrowcast_plan(nc));
   assert_true(count_format(nc, "fp16") < before);
   assert_int_equal(narrowcast_save(nc, "x.onnx", 0), NARROWCAST_USAGE);  // of the old plan
+  narrowcast_free(nc);
+}
+
+// They may raise the opset of the model that samples, trace and plan are of.
+static void policy_and_plan_come_before_samples(void **state) {
+  struct planning *f = *state;
+  struct narrowcast *nc = traced("fp16");
+  must(nc, narrowcast_plan(nc));
+  must(nc, narrowcast_write_plan(nc, planning_path(f, "plan.json")));
+  EARLY(narrowcast_read_plan(nc, planning_path(f, "plan.json")), "before samples");
+  narrowcast_free(nc);
+  nc = narrowcast_new();
+  must(nc, narrowcast_load_model(nc, digits));
+  must(nc, narrowcast_read_plan(nc, planning_path(f, "plan.json")));
+  EARLY(narrowcast_load_policy(nc, "fp16"), "comes before");
   narrowcast_free(nc);
 }
 
@@ -238,9 +272,11 @@ int main(void) {
       TEST(calls_that_come_too_early_say_what_is_missing),
       TEST(null_and_numbers_out_of_range_are_usage),
       TEST(errors_name_file_and_reason),
+      TEST(verdict_and_report_are_files_of_a_run),
       TEST(convert_holds_and_tells_what_it_measured),
       TEST(steps_and_plan_file_give_the_same_bytes_as_convert),
       TEST(a_plan_is_made_again_after_keep),
+      TEST(policy_and_plan_come_before_samples),
       TEST(what_is_read_is_never_written_over),
       TEST(a_claim_that_fails_is_not_saved_unless_asked),
       TEST(handles_work_in_different_threads_at_once),
