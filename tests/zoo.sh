@@ -64,7 +64,8 @@ batch() {
 # result OUT: all bytes that no run may change.
 result() {
   cat "$1/summary.json" "$1/summary.csv" "$1/summary.md"
-  (cd "$1/models" && sha256sum ./*/model/* ./*/plan.json)
+  (cd "$1/models" && find . -path './*/model/*' -type f -o -name plan.json | sort | tr '\n' '\0' |
+    xargs -0 sha256sum)
 }
 
 same_result() {
@@ -128,16 +129,17 @@ kill_a_conversion() {
 
 kill_at_random() {
   for k in $(seq "$kills"); do
-    batch killed --jobs 2 &
+    # By exec, so that the job's number is the batch's own.
+    (exec narrowcast batch zoo --out killed --timeout 120 --jobs 2 >killed.log 2>&1) &
     job=$!
     sleep "$((RANDOM % 2)).$((RANDOM % 900 + 100))"
     if [ $((k % 2)) -eq 0 ]; then
       kill_a_conversion
       sleep "0.$((RANDOM % 900 + 100))"
     fi
-    kill -9 "$(pgrep -P "$job" -f 'narrowcast batch' || echo "$job")" 2>/dev/null
-    wait "$job" 2>/dev/null
-  done
+    kill -9 "$job"
+    wait "$job"
+  done 2>/dev/null  # says "Killed" each time
 }
 
 nothing_is_left() {

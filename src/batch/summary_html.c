@@ -1,6 +1,5 @@
 // index.html of a zoo: one table, without scripts, that links what each model's folder holds. Names
 // of models are hostile; they are escaped as text, and links use the folders' plain names only.
-#include "summary_columns.h"
 #include "summary_zoo.h"
 
 #include <inttypes.h>
@@ -9,18 +8,20 @@
 
 static const char style[] =
     ":root{color-scheme:light dark;font:15px/1.45 system-ui,sans-serif}\n"
-    "body{margin:2rem auto;max-width:90rem;padding:0 1rem}\n"
-    "h1{font-size:1.5rem;margin:0 0 .5rem}\n"
-    "p{margin:.25rem 0 1rem;max-width:60rem}\n"
-    ".scroll{overflow-x:auto}\n"
-    "table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:.3rem .6rem;text-align:left;vertical-align:top;"
+    "body{margin:2rem auto;max-width:100rem;padding:0 1rem}\n"
+    "h1{font-size:1.5rem;margin:0 0 .5rem}h2{font-size:1.1rem;margin:2rem 0 .25rem}\n"
+    "p{margin:.25rem 0;max-width:60rem}\n"
+    ".scroll{overflow-x:auto;margin:1rem 0}\n"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:.3rem .6rem;text-align:left;vertical-align:baseline;white-space:nowrap;"
     "border-bottom:1px solid color-mix(in srgb,currentColor 18%,transparent)}\n"
-    "thead th{position:sticky;top:0;background:Canvas;white-space:nowrap}\n"
-    "tbody th{font-weight:600;overflow-wrap:anywhere;min-width:12rem}\n"
-    ".n{text-align:right;white-space:nowrap}\n"
-    ".why{min-width:18rem;max-width:34rem;overflow-wrap:anywhere}\n"
-    ".converted{color:light-dark(#14692f,#6fdc8c)}.unchanged{color:inherit}\n"
+    "thead th{background:Canvas;font-weight:600}\n"
+    "tbody th{font-weight:600;white-space:normal;overflow-wrap:anywhere;min-width:20rem;"
+    "max-width:40rem}\n"
+    "tbody th div{font-weight:400;font-size:.87em;opacity:.85}\n"
+    ".n{text-align:right}\n"
+    "a{color:light-dark(#0b57a4,#8ab4f8)}\n"
+    ".converted{color:light-dark(#14692f,#6fdc8c)}\n"
     ".refused{color:light-dark(#8a4b00,#ffb454)}.failed{color:light-dark(#b3261e,#ff8a80)}\n"
     "@media print{body{margin:0}.scroll{overflow:visible}}\n";
 
@@ -36,35 +37,67 @@ static void html_text(FILE *out, const char *text) {
   }
 }
 
+static bool is_there(const struct result *r, const char *out, const char *file, struct arena *a) {
+  return access(arena_printf(a, "%s/models/%s/%s", out, r->folder, file), F_OK) == 0;
+}
+
 // Folder names are letters, digits, '.', '-' and '_' (zoo_folder_of), so they need no escapes.
 static void put_links(const struct result *r, const char *out, struct arena *a, FILE *to) {
   static const struct {
     const char *file, *text;
-  } links[] = {{RESULT_REPORT, "report"},
-               {RESULT_PLAN, "plan"},
+  } links[] = {{RESULT_PLAN, "plan"},
                {RESULT_VERDICT, "verdict"},
                {RESULT_MODEL, "model"},
                {RESULT_LOG, "log"}};
   fputs("<td>", to);
   for (size_t i = 0; i < sizeof links / sizeof links[0]; i++)
-    if (access(arena_printf(a, "%s/models/%s/%s", out, r->folder, links[i].file), F_OK) == 0)
+    if (is_there(r, out, links[i].file, a))
       fprintf(to, "<a href=\"models/%s/%s\">%s</a> ", r->folder, links[i].file, links[i].text);
   fputs("</td>", to);
 }
 
-static void put_row(const struct result *r, const char *out, struct arena *a, FILE *to) {
-  fputs("<tr>", to);
-  for (const struct summary_column *c = summary_columns; c->key; c++) {
-    bool name = c == summary_columns, reason = strcmp(c->key, "reason") == 0;
-    if (name)
-      fputs("<th scope=\"row\">", to);
-    else if (strcmp(c->key, "outcome") == 0)
-      fprintf(to, "<td class=\"%s\">", outcome_name(r->outcome));
-    else
-      fputs(c->number ? "<td class=\"n\">" : reason ? "<td class=\"why\">" : "<td>", to);
-    html_text(to, summary_cell(c, r, a));
-    fputs(name ? "</th>" : "</td>", to);
+// "3 of 5", where there is something to count.
+static void put_part(FILE *to, bool known, int64_t part, int64_t whole) {
+  fputs("<td class=\"n\">", to);
+  if (known && whole)
+    fprintf(to, "%" PRId64 " of %" PRId64, part, whole);
+  fputs("</td>", to);
+}
+
+static void put_sizes(const struct result *r, FILE *to) {
+  fputs("<td class=\"n\">", to);
+  summary_zoo_bytes(to, r->bytes_before);
+  if (r->bytes_after > 0) {
+    fputs(" → ", to);
+    summary_zoo_bytes(to, r->bytes_after);
   }
+  fputs("</td>", to);
+}
+
+static void put_row(const struct result *r, const char *out, struct arena *a, FILE *to) {
+  bool planned = r->policy != NULL;
+  bool report = is_there(r, out, RESULT_REPORT, a);
+  fputs("<tr><th scope=\"row\">", to);
+  if (report)
+    fprintf(to, "<a href=\"models/%s/" RESULT_REPORT "\">", r->folder);
+  html_text(to, r->name);
+  fputs(report ? "</a>" : "", to);
+  if (r->reason) {
+    fputs("<div>", to);
+    html_text(to, r->reason);
+    fputs("</div>", to);
+  }
+  fprintf(to, "</th><td class=\"%s\">%s</td><td>", outcome_name(r->outcome),
+          outcome_name(r->outcome));
+  html_text(to, planned ? r->policy : "");
+  fprintf(to, "</td><td>%s</td>", summary_zoo_inputs(r));
+  put_part(to, planned, r->narrow_nodes, r->float_nodes);
+  fprintf(to, planned ? "<td class=\"n\">%d</td>" : "<td></td>", r->casts);
+  put_sizes(r, to);
+  fprintf(to, r->has_error ? "<td class=\"n\">%.2e</td>" : "<td></td>", r->worst_error);
+  put_part(to, planned, r->claims_held, r->claims);
+  fprintf(to, "<td class=\"n\">%.1f s</td><td class=\"n\">%.0f MiB</td>", r->seconds,
+          r->peak_bytes / (1024 * 1024));
   put_links(r, out, a, to);
   fputs("</tr>\n", to);
 }
@@ -77,8 +110,11 @@ static void put_totals(const struct totals *t, FILE *to) {
   fprintf(to, ". Of those written, %" PRId64 " of %" PRId64 " float nodes are narrow (",
           t->narrow_nodes, t->float_nodes);
   summary_zoo_share(to, (double)t->narrow_nodes, (double)t->float_nodes);
-  fprintf(to, "), with %" PRId64 " Casts; %.1f MB became %.1f MB (", t->casts,
-          t->bytes_before / 1e6, t->bytes_after / 1e6);
+  fprintf(to, "), with %" PRId64 " Casts; ", t->casts);
+  summary_zoo_bytes(to, t->bytes_before);
+  fputs(" became ", to);
+  summary_zoo_bytes(to, t->bytes_after);
+  fputs(" (", to);
   summary_zoo_share(to, t->bytes_after, t->bytes_before);
   fprintf(to, "). Conversions took %.1f s in all.</p>\n", t->seconds);
 }
@@ -99,24 +135,31 @@ static void put_wide(const struct totals *t, FILE *to) {
 }
 
 void summary_zoo_html(struct result *const *results, size_t count, const struct totals *t,
-                      const char *out, struct arena *a, FILE *to) {
+                      const char *out, FILE *to) {
   fprintf(to,
           "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width\"><title>Zoo</title>\n"
-          "<style>\n%s</style></head><body>\n<h1>Zoo</h1>\n",
+          "<style>\n%s</style></head><body><main>\n<h1>Zoo</h1>\n",
           style);
   put_totals(t, to);
-  fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>", to);
-  for (const struct summary_column *c = summary_columns; c->key; c++)
-    fprintf(to, "<th%s>%s</th>", c->number ? " class=\"n\"" : "", c->title);
-  fputs("<th>Files</th></tr></thead><tbody>\n", to);
-  for (size_t i = 0; i < count; i++) {
-    struct arena scratch = {0};
-    put_row(results[i], out, &scratch, to);
-    arena_free(&scratch);
-  }
+  fputs(
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Models\"><table><thead>"
+      "<tr><th>Model</th><th>Outcome</th><th>Policy</th><th>Inputs</th><th class=\"n\">Narrow nodes"
+      "</th><th class=\"n\">Casts</th><th class=\"n\">Size</th><th class=\"n\">Relative L2"
+      "</th><th class=\"n\">Claims</th><th class=\"n\">Time</th><th class=\"n\">Peak</th>"
+      "<th>Files</th></tr></thead><tbody>\n",
+      to);
+  // What asks for attention first.
+  static const enum outcome order[] = {OUTCOME_FAILED, OUTCOME_REFUSED, OUTCOME_CONVERTED,
+                                       OUTCOME_UNCHANGED};
+  for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)
+    for (size_t i = 0; i < count; i++) {
+      struct arena scratch = {0};
+      if (results[i]->outcome == order[k])
+        put_row(results[i], out, &scratch, to);
+      arena_free(&scratch);
+    }
   fputs("</tbody></table></div>\n", to);
   put_wide(t, to);
-  fputs("</body></html>\n", to);
-  (void)a;
+  fputs("</main></body></html>\n", to);
 }

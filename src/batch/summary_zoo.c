@@ -1,11 +1,10 @@
-// Summary files of a zoo: see summary_zoo.h. One table of columns serves CSV, Markdown and HTML, so
-// that they cannot disagree.
+// Summary files of a zoo: see summary_zoo.h. One table of columns serves CSV and Markdown.
 #include "summary_zoo.h"
 
+#include "batch_show.h"
 #include "file.h"
 #include "json.h"
 #include "plan.h"
-#include "summary_columns.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -77,11 +76,33 @@ const char *summary_zoo_reason(const char *name) {
 
 // ---- columns ----
 
+struct column {
+  const char *key;    // in CSV
+  const char *title;  // in Markdown
+  bool number;
+  bool repeatable;                                 // the same for each run of the same zoo
+  void (*put)(const struct result *r, FILE *out);  // nothing where there is no value
+};
+
 void summary_zoo_share(FILE *out, double part, double whole) {
   if (whole > 0)
     fprintf(out, "%.1f %%", 100 * part / whole);
   else
     fputs("-", out);
+}
+
+void summary_zoo_bytes(FILE *out, double bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t u = 0;
+  while (bytes >= 10 * 1024 && u + 1 < sizeof units / sizeof units[0]) {
+    bytes /= 1024;
+    u++;
+  }
+  fprintf(out, u ? "%.1f %s" : "%.0f %s", bytes, units[u]);
+}
+
+const char *summary_zoo_inputs(const struct result *r) {
+  return !r->statistics ? "" : strcmp(r->statistics, "data") == 0 ? "real" : "made up";
 }
 
 static void put_model(const struct result *r, FILE *out) {
@@ -97,8 +118,7 @@ static void put_policy(const struct result *r, FILE *out) {
   fputs(r->policy ? r->policy : "", out);
 }
 static void put_inputs(const struct result *r, FILE *out) {
-  if (r->statistics)
-    fputs(strcmp(r->statistics, "data") == 0 ? "real" : "made up", out);
+  fputs(summary_zoo_inputs(r), out);
 }
 static void put_float_nodes(const struct result *r, FILE *out) {
   if (r->policy)
@@ -142,7 +162,7 @@ static void put_peak(const struct result *r, FILE *out) {
   fprintf(out, "%.0f", r->peak_bytes / (1024 * 1024));
 }
 
-const struct summary_column summary_columns[] = {
+static const struct column columns[] = {
     {"model", "Model", false, true, put_model},
     {"outcome", "Outcome", false, true, put_outcome},
     {"policy", "Policy", false, true, put_policy},
@@ -162,7 +182,7 @@ const struct summary_column summary_columns[] = {
     {0},
 };
 
-char *summary_cell(const struct summary_column *c, const struct result *r, struct arena *a) {
+static char *cell(const struct column *c, const struct result *r, struct arena *a) {
   char *text = NULL;
   size_t length = 0;
   FILE *out = open_memstream(&text, &length);
@@ -197,13 +217,13 @@ static void write_csv(struct result *const *results, size_t count, bool repeatab
   for (size_t i = 0; i <= count; i++) {
     struct arena scratch = {0};
     bool first = true;
-    for (const struct summary_column *c = summary_columns; c->key; c++) {
-      if (c != summary_columns && c->repeatable != repeatable)
+    for (const struct column *c = columns; c->key; c++) {
+      if (c != columns && c->repeatable != repeatable)
         continue;
       if (!first)
         putc(',', out);
       first = false;
-      csv_field(out, i == 0 ? c->key : summary_cell(c, results[i - 1], &scratch));
+      csv_field(out, i == 0 ? c->key : cell(c, results[i - 1], &scratch));
     }
     putc('\n', out);
     arena_free(&scratch);
@@ -245,7 +265,7 @@ static void write_markdown(struct result *const *results, size_t count, const st
   for (int row = -2; row < (int)count; row++) {
     struct arena scratch = {0};
     fputs(row == -2 ? "\n|" : "|", out);
-    for (const struct summary_column *c = summary_columns; c->key; c++) {
+    for (const struct column *c = columns; c->key; c++) {
       if (!c->repeatable)
         continue;
       if (row == -1) {
@@ -253,7 +273,7 @@ static void write_markdown(struct result *const *results, size_t count, const st
         continue;
       }
       putc(' ', out);
-      markdown_text(out, row < 0 ? c->title : summary_cell(c, results[row], &scratch));
+      markdown_text(out, row < 0 ? c->title : cell(c, results[row], &scratch));
       fputs(" |", out);
     }
     putc('\n', out);
@@ -330,7 +350,30 @@ void summary_zoo_json(struct result *const *results, size_t count, const struct 
 
 // ---- text ----
 
-void summary_zoo_text(const struct totals *t, const char *out, FILE *to) {
+// The models that are not converted, with the reason.
+static void print_not_converted(struct result *const *results, size_t count, FILE *to) {
+  enum { MOST_MODELS = 20 };
+  size_t shown = 0, all = 0;
+  for (size_t i = 0; i < count; i++) {
+    const struct result *r = results[i];
+    if (r->outcome != OUTCOME_REFUSED && r->outcome != OUTCOME_FAILED)
+      continue;
+    all++;
+    if (shown == MOST_MODELS)
+      continue;
+    shown++;
+    fprintf(to, "%-12s ", outcome_name(r->outcome));
+    batch_show_name(to, r->name, 0);
+    fputs(": ", to);
+    batch_show_name(to, r->reason ? r->reason : "", 0);
+    putc('\n', to);
+  }
+  if (all > shown)
+    fprintf(to, "             and %zu more: see summary.csv\n", all - shown);
+}
+
+void summary_zoo_text(struct result *const *results, size_t count, const struct totals *t,
+                      const char *out, FILE *to) {
   enum { MOST_REASONS = 5 };
   fprintf(to, "models       %zu:", t->models);
   for (int o = 0; o < OUTCOME_COUNT; o++)
@@ -338,13 +381,17 @@ void summary_zoo_text(const struct totals *t, const char *out, FILE *to) {
   fprintf(to, "\nnarrow       %" PRId64 " of %" PRId64 " float nodes of what is written (",
           t->narrow_nodes, t->float_nodes);
   summary_zoo_share(to, (double)t->narrow_nodes, (double)t->float_nodes);
-  fprintf(to, "), %" PRId64 " Casts\nbytes        %.1f MB -> %.1f MB (", t->casts,
-          t->bytes_before / 1e6, t->bytes_after / 1e6);
+  fprintf(to, "), %" PRId64 " Casts\nsize         ", t->casts);
+  summary_zoo_bytes(to, t->bytes_before);
+  fputs(" -> ", to);
+  summary_zoo_bytes(to, t->bytes_after);
+  fputs(" (", to);
   summary_zoo_share(to, t->bytes_after, t->bytes_before);
   fprintf(to, ")\n");
   for (size_t i = 0; i < t->n_wide && i < MOST_REASONS; i++)
     fprintf(to, "%s %6" PRId64 " nodes of %zu models: %s\n", i ? "            " : "stay fp32   ",
             t->wide[i].nodes, t->wide[i].models, summary_zoo_reason(t->wide[i].reason));
+  print_not_converted(results, count, to);
   fprintf(to, "wrote        %s/index.html, summary.json, summary.csv, summary.md, times.csv\n",
           out);
 }
@@ -365,7 +412,7 @@ static enum status write_file(enum kind kind, struct result *const *results, siz
   case KIND_CSV: write_csv(results, count, true, w.out); break;
   case KIND_TIMES: write_csv(results, count, false, w.out); break;
   case KIND_MARKDOWN: write_markdown(results, count, t, w.out); break;
-  case KIND_HTML: summary_zoo_html(results, count, t, out, a, w.out); break;
+  case KIND_HTML: summary_zoo_html(results, count, t, out, w.out); break;
   case KIND_COUNT: break;
   }
   return file_commit(&w, d);

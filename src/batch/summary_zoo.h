@@ -31,7 +31,8 @@ void summary_zoo_json(struct result *const *results, size_t count, const struct 
                       FILE *out);
 
 // Totals for people.
-void summary_zoo_text(const struct totals *t, const char *out, FILE *to);
+void summary_zoo_text(struct result *const *results, size_t count, const struct totals *t,
+                      const char *out, FILE *to);
 
 // STATUS_ENGINE if the engine failed on a model, else STATUS_IO if a file could not be read or
 // written, else STATUS_CLAIM if a model was refused, else STATUS_OK.
@@ -39,10 +40,16 @@ enum status summary_zoo_status(struct result *const *results, size_t count);
 
 // index.html, see summary_html.c.
 void summary_zoo_html(struct result *const *results, size_t count, const struct totals *t,
-                      const char *out, struct arena *a, FILE *to);
+                      const char *out, FILE *to);
 
 // The sentence for a reason of the plan; the reason itself if it is not known.
 const char *summary_zoo_reason(const char *name);
+
+// "real" or "made up"; "" if it came to no plan.
+const char *summary_zoo_inputs(const struct result *r);
+
+// "12.3 MiB"
+void summary_zoo_bytes(FILE *out, double bytes);
 
 // "12.3 %", for both forms; "-" of nothing.
 void summary_zoo_share(FILE *out, double part, double whole);

@@ -15,7 +15,7 @@ static enum status report(struct run *r, struct result *const *results, size_t c
   if (r->settings->json)
     summary_zoo_json(results, count, &totals, stdout);
   else
-    summary_zoo_text(&totals, out, stdout);
+    summary_zoo_text(results, count, &totals, out, stdout);
   return STATUS_OK;
 }
 
