@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ATTEMPTS = 2, TICK_MS = 100, GRACE = 10 };
+enum { ATTEMPTS = 2, TICK_MS = 100, GRACE = 10, MEMORY_WAIT = 5 };
 
 // Memory of a conversion, roughly: the engine and the program, and so many times what is read. The
 // model is in memory as fp32 and as the pair that is compared, each prepared by the engine.
-static const double memory_base = 200e6, memory_of_model = 7, memory_of_samples = 2;
+static const double memory_base = 200e6, memory_of_model = 7, memory_of_sample = 2;
 
 enum state { WAITING, RUNNING, DONE };
 
@@ -55,6 +55,7 @@ struct batch {
   size_t untried;  // models to do that were not started yet
   struct slot slots[PROCESS_MOST];
   int running;
+  double idle_since;  // when something ran last
   struct batch_show show;
 };
 
@@ -231,8 +232,29 @@ static enum status start_locked(struct batch *b, size_t model, const char *folde
   return STATUS_OK;
 }
 
+// A model that is given up before it is started. Without the lock: the same comes of it elsewhere.
+static enum status give_up(struct batch *b, size_t model, const char *reason) {
+  const char *folder = folder_of(b, model);
+  struct result r;
+  result_not_started(&r, &b->zoo->models[model], &b->surveyed[model], reason);
+  TRY(make_folder(folder, b->diag));
+  TRY(result_write(&r, folder, b->diag));
+  note_result(b, model, &r, NULL);
+  return STATUS_OK;
+}
+
+// How much memory there is, is left out: the reason is to be the same wherever it is not enough.
+static enum status give_up_for_memory(struct batch *b, size_t model) {
+  return give_up(b, model,
+                 arena_printf(b->arena,
+                              "not started: needs about %.3g GB of memory, which are not free",
+                              b->items[model].memory / 1e9));
+}
+
 static enum status start_model(struct batch *b, size_t model) {
   int lock;
+  if (b->zoo->models[model].fault)
+    return give_up(b, model, b->zoo->models[model].fault);
   const char *folder = folder_of(b, model);
   TRY(lock_folder(b, folder, &lock));
   if (lock >= 0)
@@ -250,16 +272,6 @@ static bool fits(const struct batch *b, double memory, double available) {
   return memory <= available;
 }
 
-static enum status give_up(struct batch *b, size_t model, double available) {
-  const char *reason = arena_printf(
-      b->arena, "not started: needs about %.1f GB of memory, and %.1f GB are available",
-      b->items[model].memory / 1e9, available / 1e9);
-  struct result r;
-  result_not_started(&r, &b->zoo->models[model], &b->surveyed[model], reason, true);
-  note_result(b, model, &r, NULL);
-  return STATUS_OK;
-}
-
 static enum status start_what_fits(struct batch *b) {
   if (b->running == b->options->jobs)
     return STATUS_OK;
@@ -275,8 +287,8 @@ static enum status start_what_fits(struct batch *b) {
       continue;  // tried again last, and alone
     if (fits(b, item->memory, available))
       TRY(start_model(b, model));
-    else if (!b->running)
-      TRY(give_up(b, model, available));
+    else if (!b->running && now - b->idle_since >= MEMORY_WAIT)
+      TRY(give_up_for_memory(b, model));
     if (item->attempts > 1 && item->state == RUNNING)
       break;
   }
@@ -321,6 +333,7 @@ static enum status loop(struct batch *b) {
   const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
   enum status status = STATUS_OK;
   while (b->n_done < b->n_order && status == STATUS_OK) {
+    b->idle_since = b->running ? batch_show_now() : b->idle_since;
     status = start_what_fits(b);
     b->show.running = (size_t)b->running;
     batch_show_tick(&b->show);
@@ -367,6 +380,7 @@ static enum status survey(struct batch *b) {
       .policy = o->policy,
       .arguments = w.items,
       .n_arguments = w.count,
+      .largest_file = process_memory_available(),
       .jobs = o->jobs,
       .progress = !o->quiet,
   };
@@ -409,25 +423,21 @@ static void look_at_results(struct batch *b) {
     bool found = result_read(&r, m->name, folder_of(b, i), b->arena);
     bool wanted = b->outcome->wanted[i];
     item->work = (double)(s->bytes + s->sample_bytes) + 1e6;
-    item->memory = memory_base + memory_of_model * (double)s->bytes +
-                   memory_of_samples * (double)s->sample_bytes;
+    item->memory = memory_base;
+    if (s->readable)
+      item->memory +=
+          memory_of_model * (double)s->bytes + memory_of_sample * (double)s->largest_sample;
     if (found && r.peak_bytes > 0 && !r.transient)
       item->memory = r.peak_bytes;
     if (b->options->limits.memory_mib > 0)
       item->memory = fmin(item->memory, 1048576.0 * (double)b->options->limits.memory_mib);
-    if (m->fault && wanted) {
-      result_not_started(&r, m, s, m->fault, true);
-      found = true;
-    } else if (found && wanted && !result_is_current(&r, s, &b->options->limits)) {
-      found = false;
-    }
-    if (!found)
+    if (!found || (wanted && !result_is_current(&r, s, &b->options->limits)))
       continue;
     b->outcome->results[i] = arena_alloc(b->arena, sizeof r);
     *b->outcome->results[i] = r;
     item->state = DONE;
     if (wanted) {
-      b->outcome->kept += !m->fault;
+      b->outcome->kept++;
       b->show.done++;
       b->show.by_outcome[r.outcome]++;
     }
@@ -454,6 +464,7 @@ enum status batch_run(struct batch_outcome *out, const struct zoo *z, const stru
   b->show.total = b->show.done + b->n_order;
   for (size_t i = 0; i < b->n_order; i++)
     b->show.work_total += b->items[b->order[i]].work;
+  b->idle_since = batch_show_now();
   batch_show_begin(&b->show, out->kept);
   enum status status = loop(b);
   batch_show_end(&b->show);

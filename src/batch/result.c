@@ -220,12 +220,12 @@ void result_of_run(struct result *r, const struct zoo_model *m, const struct sur
 }
 
 void result_not_started(struct result *r, const struct zoo_model *m, const struct surveyed *s,
-                        const char *reason, bool transient) {
+                        const char *reason) {
   begin(r, m, s);
   r->status = STATUS_IO;
   r->outcome = OUTCOME_FAILED;
   r->reason = reason;
-  r->transient = transient;
+  r->transient = true;
 }
 
 // ---- result.json ----

@@ -80,9 +80,9 @@ struct ending {
 void result_of_run(struct result *r, const struct zoo_model *m, const struct surveyed *s,
                    const struct ending *e, const char *folder, struct arena *a);
 
-// A model that was not started.
+// A model that was not started, for a reason that may pass.
 void result_not_started(struct result *r, const struct zoo_model *m, const struct surveyed *s,
-                        const char *reason, bool transient);
+                        const char *reason);
 
 enum status result_write(const struct result *r, const char *folder, struct diag *d);
 

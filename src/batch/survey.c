@@ -37,10 +37,20 @@ _Static_assert(sizeof(struct record) < _POSIX_PIPE_BUF, "must arrive whole");
 struct material {
   FILE *out;
   struct arena *arena;
-  uint64_t bytes;
+  uint64_t largest_file;  // see survey_settings
+  uint64_t bytes, largest;
 };
 
 // ---- content ----
+
+static void add_content(struct material *m, const char *label, const uint8_t *bytes, size_t size) {
+  char hex[65] = "too large";
+  if (size <= m->largest_file)
+    sha256_hex(bytes, size, hex);
+  fprintf(m->out, "%s %zu %s\n", label, size, hex);
+  m->bytes += size;
+  m->largest = size > m->largest ? size : m->largest;
+}
 
 static void add_file(struct material *m, const char *label, const char *path) {
   struct diag ignored = {0};
@@ -50,10 +60,7 @@ static void add_file(struct material *m, const char *label, const char *path) {
     fprintf(m->out, "%s unreadable\n", label);
     return;
   }
-  char hex[65];
-  sha256_hex(bytes, size, hex);
-  fprintf(m->out, "%s %s\n", label, hex);
-  m->bytes += size;
+  add_content(m, label, bytes, size);
   file_unmap(bytes, size);
 }
 
@@ -67,24 +74,22 @@ static enum status find_external(void *context, Onnx__TensorProto *t) {
   return STATUS_OK;
 }
 
-static void add_model(struct material *m, const char *path) {
+// False if it cannot be read as a model.
+static bool add_model(struct material *m, const char *path) {
   struct diag ignored = {0};
   struct model model = {0};
   if (model_load(&model, m->arena, path, NULL, &ignored) != STATUS_OK) {
     add_file(m, "model", path);
-    return;
+    return false;
   }
   fprintf(m->out, "model %s\n", model.sha256);
   m->bytes += model.size;
   (void)model_each_tensor(model.proto, find_external, &model);
   const struct externals *e = model.externals;
-  for (size_t i = 0; e && i < e->count; i++) {
-    char hex[65];
-    sha256_hex(e->files[i].bytes, e->files[i].size, hex);
-    fprintf(m->out, "external %s %s\n", e->files[i].location, hex);
-    m->bytes += e->files[i].size;
-  }
+  for (size_t i = 0; e && i < e->count; i++)
+    add_content(m, e->files[i].location, e->files[i].bytes, e->files[i].size);
   model_close(&model);
+  return true;
 }
 
 static bool is_sample_file(const char *name) {
@@ -149,15 +154,21 @@ static void survey_model(const struct zoo_model *model, const struct survey_sett
   struct arena arena = {0};
   char *text = NULL;
   size_t length = 0;
-  struct material m = {.out = open_memstream(&text, &length), .arena = &arena};
+  struct material m = {
+      .out = open_memstream(&text, &length),
+      .arena = &arena,
+      .largest_file = s->largest_file,
+  };
   if (!m.out)
     out_of_memory(0);
   fputs(common, m.out);
-  add_model(&m, model->path);
+  out->readable = add_model(&m, model->path);
   out->bytes = m.bytes;
+  m.largest = 0;
   if (model->samples)
     add_samples(&m, model->samples, "samples", 0);
   out->sample_bytes = m.bytes - out->bytes;
+  out->largest_sample = m.largest;
   add_policy(&m, model->policy ? model->policy : s->policy);
   if (model->by_hand)
     add_file(&m, "overrides", model->by_hand);
@@ -177,7 +188,11 @@ static const char *common_material(const struct survey_settings *s, const char *
                                    struct arena *a) {
   char *text = NULL;
   size_t length = 0;
-  struct material m = {.out = open_memstream(&text, &length), .arena = a};
+  struct material m = {
+      .out = open_memstream(&text, &length),
+      .arena = a,
+      .largest_file = UINT64_MAX,
+  };
   if (!m.out)
     out_of_memory(0);
   fprintf(m.out, "narrowcast " NARROWCAST_VERSION "\nengine %s\n", engine_version);

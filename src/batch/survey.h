@@ -11,8 +11,10 @@ struct surveyed {
   // SHA-256 of: this program, the engine's version, the model with its external data, samples,
   // policy and target, and the arguments that change the result. "": the model could not be read.
   char key[65];
-  uint64_t bytes;         // of the model and its external data
-  uint64_t sample_bytes;  // of its samples
+  bool readable;            // it is a model; else its conversion ends at once
+  uint64_t bytes;           // of the model and its external data
+  uint64_t sample_bytes;    // of its samples,
+  uint64_t largest_sample;  // and of the largest file of them
 };
 
 struct survey_settings {
@@ -20,6 +22,9 @@ struct survey_settings {
   const char *policy;            // of models without one of their own
   const char *const *arguments;  // of all conversions, as far as they change the result
   size_t n_arguments;
+  // A larger file is not read: its size stands for its content. No conversion could hold it, and
+  // the holes of a hostile one take no disk, but hours to read.
+  uint64_t largest_file;
   int jobs;
   bool progress;
 };

@@ -241,6 +241,22 @@ test_a_memory_limit_ends_a_conversion() {
   with_code 0 batch zoo --out res --ort "$faulty"
 }
 
+test_a_model_that_does_not_fit_is_not_started() {
+  zoo
+  rm -r zoo/tiny
+  mkdir zoo/other
+  cp "$tiny/if_loop.onnx" zoo/other/
+  truncate -s 4T zoo/digits/samples/9.npz
+  truncate -s 4T zoo/other/holes.onnx
+  with_code 7 batch zoo --out res
+  has out 'models       3: 1 converted, 0 unchanged, 1 refused, 1 failed'
+  has res/summary.csv 'digits/digits.onnx,failed' 'not started: needs about 8.8e+03 GB of memory' \
+    'other/holes.onnx,refused' 'larger than 2 GiB'
+  # A limit says how much it may need.
+  with_code 1 batch zoo --out res --memory-limit 2000 || [ "$code" -eq 7 ]
+  lacks res/summary.csv 'not started'
+}
+
 test_what_was_killed_is_tried_twice_and_again_next_time() {
   zoo
   rm -r zoo/tiny
@@ -330,6 +346,8 @@ test_a_folder_that_cannot_be_read_is_in_the_summary() {
     with_code 7 batch zoo --out res
   fi
   has res/summary.csv 'secret,failed' 'Permission denied'
+  with_code 7 batch merge res --out all
+  same res/summary.csv all/summary.csv
 }
 
 test_a_list_gives_each_model_its_own() {

@@ -127,7 +127,11 @@ static void one_model(struct place *p, struct keys *k) {
   write_text(below(p, "samples/0.npz"), "not read by the survey");
   *k = (struct keys){
       .zoo = {.arena = &p->arena},
-      .settings = {.policy = "fp16", .arguments = arguments, .n_arguments = 2, .jobs = 1},
+      .settings = {.policy = "fp16",
+                   .arguments = arguments,
+                   .n_arguments = 2,
+                   .largest_file = UINT64_MAX,
+                   .jobs = 1},
       .engine = "1.30.0",
   };
   zoo_add(&k->zoo, "external.onnx", below(p, "external.onnx"))->samples = below(p, "samples");
@@ -213,7 +217,7 @@ static void the_survey_goes_on_behind_a_model_that_ends_it(void **state) {
     _exit(!seen || truncate(huge, 0) != 0);
   }
   close(opened);
-  struct surveyed found[4] = {{{0}, 0, 0}};
+  struct surveyed found[4] = {{.bytes = 0}};
   bool wanted[4] = {true, true, true, true};
   assert_int_equal(survey_zoo(&zoo, wanted, &k.settings, k.engine, found, &p->diag), STATUS_OK);
   int end;
@@ -236,7 +240,7 @@ static void the_survey_is_the_same_for_any_number_of_jobs(void **state) {
     zoo_add(&zoo, path, path);
     wanted[i] = i % 7 != 3;
   }
-  struct surveyed one[COUNT] = {{{0}, 0, 0}}, three[COUNT] = {{{0}, 0, 0}};
+  struct surveyed one[COUNT] = {{.bytes = 0}}, three[COUNT] = {{.bytes = 0}};
   assert_int_equal(survey_zoo(&zoo, wanted, &k.settings, "", one, &p->diag), STATUS_OK);
   k.settings.jobs = 3;
   assert_int_equal(survey_zoo(&zoo, wanted, &k.settings, "", three, &p->diag), STATUS_OK);
@@ -244,6 +248,20 @@ static void the_survey_is_the_same_for_any_number_of_jobs(void **state) {
     assert_string_equal(one[i].key, three[i].key);
     assert_int_equal(one[i].key[0] != '\0', wanted[i]);
   }
+}
+
+// A file with holes takes no disk, but would take hours to read.
+static void a_file_that_no_memory_can_hold_is_not_read(void **state) {
+  struct place *p = *state;
+  struct keys k;
+  one_model(p, &k);
+  k.settings.largest_file = 1 << 20;
+  const char *before = key_of(p, &k);
+  assert_int_equal(truncate(below(p, "samples/0.npz"), 8LL << 40), 0);
+  const char *after = key_of(p, &k);
+  assert_string_not_equal(before, after);
+  assert_int_equal(truncate(below(p, "samples/0.npz"), (8LL << 40) + 1), 0);
+  assert_string_not_equal(key_of(p, &k), after);
 }
 
 // ---- results ----
@@ -360,6 +378,7 @@ int main(void) {
       TEST(the_key_is_of_contents_and_not_of_places),
       TEST(the_key_changes_with_all_that_a_result_depends_on),
       TEST(the_survey_goes_on_behind_a_model_that_ends_it),
+      TEST(a_file_that_no_memory_can_hold_is_not_read),
       TEST(the_survey_is_the_same_for_any_number_of_jobs),
       TEST(a_result_is_read_as_it_was_written),
       TEST(a_damaged_result_counts_as_none),
