@@ -371,8 +371,27 @@ def quantised(rng):
     return build.model(), [{"x": inputs(rng, 2, 8)} for _ in range(2)]
 
 
+def training_step(rng):
+    """A step of a training: the updated weight w_new is the w of the next step; gradient 'slope'."""
+    build = Builder("training_step")
+    x, t = build.input("x", ["N", 8]), build.input("t", ["N", 2])
+    w = build.input("w", [8, 2])
+    error = build.node("Sub", [build.node("MatMul", [x, w], "y"), t], "error")
+    turned = build.node("Transpose", [x], "x.turned", perm=[1, 0])
+    slope = build.node("MatMul", [turned, error], "slope")
+    change = build.node("Mul", [build.tensor("rate", np.float32(1e-3)), slope], "change")
+    build.node("Sub", [w, change], "w_new")
+    build.output("w_new", [8, 2])
+    truth, first = weights(rng, 8, 2), weights(rng, 8, 2).astype("f4")
+    samples = []
+    for _ in range(4):
+        batch = inputs(rng, 16, 8)
+        samples.append({"x": batch, "t": (batch @ truth).astype("f4"), "w": first})
+    return build.model(), samples
+
+
 MODELS = (if_loop, functions, external, unsorted, multi_io, output_twice, constants, recurrent,
-          names, duplicate_node_names, shape_math, island, quantised)
+          names, duplicate_node_names, shape_math, island, quantised, training_step)
 
 
 def main():

@@ -380,6 +380,19 @@ float stats_absmin(const struct stats *s) {
   return smaller(s->positive.min, s->negative.min);
 }
 
+double stats_magnitude_above(const struct stats *s, double share) {
+  uint64_t all = 0, below = 0;
+  for (int i = 0; i < STATS_EXPONENTS; i++)
+    all += s->positive.exponents[i] + s->negative.exponents[i];
+  double smallest = (double)stats_absmin(s);
+  for (int i = 0; i < STATS_EXPONENTS; i++) {
+    below += s->positive.exponents[i] + s->negative.exponents[i];
+    if ((double)below > share * (double)all)
+      return fmax(smallest, ldexp(1, i + STATS_EXPONENT_MIN));
+  }
+  return smallest;
+}
+
 // ---- Derivation ----
 
 static void derive_relu(struct stats *s) {

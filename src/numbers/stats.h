@@ -86,6 +86,9 @@ void stats_derive(struct stats *out, const struct stats *in, enum stats_derivati
 
 float stats_absmax(const struct stats *s);
 float stats_absmin(const struct stats *s);  // smallest non-zero magnitude
+// The smallest magnitude if up to that share of the (sampled) non-zero elements is left out: exact
+// if none is, else the lower end of a binade.
+double stats_magnitude_above(const struct stats *s, double share);
 
 // What rounding the observed values, scaled by 2^scale_log2, to format f would do. Fractions are of
 // the finite non-zero elements (sampled ones); extremes are exact.

@@ -2,6 +2,7 @@
 #include "summary.h"
 
 #include "json.h"
+#include "plan_cost.h"
 #include "plan_limits.h"
 #include "verdict_file.h"
 
@@ -171,7 +172,10 @@ static void print_model_of_costs(const struct plan *p, FILE *out) {
     print_seconds(out, c->time_casts);
     fprintf(out, ")");
   }
-  fprintf(out, "; %.1f %% of the time cannot speed up\n", 100 * c->fixed_share);
+  fprintf(out, "; %.1f %% of the time cannot speed up", 100 * c->fixed_share);
+  if (costs_most_speedup(c) < 100)  // else nobody is held up by it
+    fprintf(out, ": at most %.3g times faster", costs_most_speedup(c));
+  fprintf(out, "\n");
   fprintf(out, "             moves ");
   print_bytes(out, (uint64_t)c->traffic_before);
   fprintf(out, " -> ");
@@ -190,6 +194,33 @@ static void print_weights(const struct plan *p, FILE *out) {
   if (p->n_weights)
     fprintf(out, "weights      %zu of %zu need a 32-bit master copy in training\n", copies,
             p->n_weights);
+}
+
+static void print_loss_scale(const struct training_plan *t, FILE *out) {
+  const char *format = formats[t->format].name;
+  fprintf(out, "             gradients from %.3g to %.3g: ", t->gradient_min, t->gradient_max);
+  if (t->scales.first > t->scales.last)
+    fprintf(out, "no loss scale keeps both ends in %s\n", format);
+  else if (t->scales.first <= 0 && t->scales.last >= 0)
+    fprintf(out, "%s holds them without a loss scale\n", format);
+  else
+    fprintf(out, "loss scales from 2^%d to 2^%d keep them in %s; with the margin 2^%d\n",
+            t->scales.first, t->scales.last, format, t->scale_log2);
+  fprintf(out, "             a dynamic scale from 2^%d ends at 2^%d and skips %" PRIu64 " steps\n",
+          t->rule.start_log2, t->dynamic_log2, t->skipped);
+}
+
+static void print_training(const struct plan *p, FILE *out) {
+  if (!p->training)
+    return;
+  fprintf(out, "training     weights, gradients and optimizer in %s: ",
+          formats[p->training->format].name);
+  print_bytes(out, (uint64_t)p->training->bytes_before);
+  fprintf(out, " -> ");
+  print_bytes(out, (uint64_t)p->training->bytes_after);
+  fprintf(out, "\n");
+  if (p->training->n_gradients)
+    print_loss_scale(p->training, out);
 }
 
 static void print_plan(const struct run *r, FILE *out) {
@@ -223,6 +254,7 @@ static void print_plan(const struct run *r, FILE *out) {
             formats[p->values[p->headroom_value].format].name);
   print_model_of_costs(p, out);
   print_weights(p, out);
+  print_training(p, out);
   if (r->has_trace && r->trace.nonfinite_value >= 0)
     fprintf(out, "warning      the fp32 model itself is not finite: %s on %s\n",
             graph_value_label(&r->graph, r->trace.nonfinite_value), r->trace.nonfinite_sample);
@@ -481,6 +513,7 @@ static void json_modelled(const struct plan *p, struct json_writer *w) {
   json_number(w, "activation_bytes_before", c->activations_before);
   json_number(w, "activation_bytes_after", c->activations_after);
   json_number(w, "share_that_cannot_speed_up", c->fixed_share);
+  json_number(w, "speedup_at_most", costs_most_speedup(c));
   json_integer(w, "nodes_wide_only_for_casts", c->left_wide);
   json_end_object(w);
 }

@@ -9,6 +9,7 @@
 #include "plan_pattern.h"
 #include "plan_quantise.h"
 #include "plan_scale.h"
+#include "plan_training.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -716,6 +717,7 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
     TRY(plan_value(&pl, v, d));
   costs_sum(&costs, p, pl.allowed, a);
   steps_judge_weights(&pl.fits.steps, p, a);
+  training_advise(p, g, t, policy, a);
   plan_find_headroom(p, g);
   return STATUS_OK;
 }

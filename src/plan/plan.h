@@ -5,6 +5,7 @@
 #define PLAN_H
 
 #include "graph.h"
+#include "loss_scale.h"
 #include "overrides.h"
 #include "policy.h"
 #include "trace.h"
@@ -126,6 +127,21 @@ struct weight_plan {
   bool master_copy;       // so many are lost that the training must keep a copy in fp32
 };
 
+// What a training in the ladder's first format takes; see plan_training.h.
+struct training_plan {
+  enum format_id format;
+  struct training_rule rule;
+  double bytes_before, bytes_after;  // weights, gradients, moments, master copies
+  int n_gradients;                   // 0: none was found in the graph; the rest is then not set
+  // Magnitudes: the largest, and the smallest but for the share that the policy lets vanish.
+  double gradient_max, gradient_min;
+  struct loss_scale_range scales;  // for sums of rule.micro_batches gradients
+  int scale_log2;                  // with the policy's margin, if there is room for it
+  double divisor;                  // of sums of gradients: scale times micro-batches
+  int dynamic_log2;                // where a dynamic scale ends
+  uint64_t skipped;                // steps that it skips
+};
+
 // What the plan costs on the policy's target, as modelled by plan_cost.h; per run of the model.
 struct plan_costs {
   const char *target;  // its name; NULL: not modelled (a plan that was read from a file)
@@ -191,6 +207,7 @@ struct plan {
   const struct promotions *promotions;  // NULL: none
   struct weight_plan *weights;          // not read back from a plan file
   size_t n_weights;
+  const struct training_plan *training;  // NULL: none was traced; not read back either
   struct plan_costs costs;
   struct plan_thresholds thresholds;
   const struct rule *rules;  // of the policy; read from a file: id, class and why of those used

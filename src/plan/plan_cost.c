@@ -403,3 +403,7 @@ void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, st
   total->time_casts /= c->target->bandwidth;
   model_seconds(c, p, a);
 }
+
+double costs_most_speedup(const struct plan_costs *c) {
+  return c->fixed_share > 0 ? 1 / c->fixed_share : INFINITY;
+}

@@ -41,4 +41,7 @@ double costs_cast(const struct costs *c, int v, enum format_id from, enum format
 // assign_formats.
 void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, struct arena *a);
 
+// How much faster a run can become if all that may run narrow took no time (Amdahl's law).
+double costs_most_speedup(const struct plan_costs *c);
+
 #endif

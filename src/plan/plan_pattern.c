@@ -77,6 +77,7 @@ static const struct {
      "Mul(x, logistic(x)) | Mul(x, Sigmoid(Mul(x, #))) | Div(x, Add(1, Exp(Neg(x))))"},
     {PATTERN_SOFTPLUS, "Log(Add(1, Exp(x))) | Add(above(x), Log(Add(1, Exp(Neg(Abs(x))))))"},
     {PATTERN_SIGMOID, "Div(1, Add(1, Exp(Neg(x)))) | Reciprocal(Add(1, Exp(Neg(x))))"},
+    {PATTERN_SUM_OF_SQUARES, "deviation(variance(x)) | variance(x)"},
     {PATTERN_SUM_OF_SQUARES, "root(squares(x)) | root(Add(squares(x), #)) | squares(x) | "
                              "root(Add(square(x), square(y)))"},
 };

@@ -4,6 +4,7 @@
 #include "file.h"
 #include "json.h"
 #include "plan.h"
+#include "plan_cost.h"
 #include "plan_limits.h"
 
 #include <math.h>
@@ -210,6 +211,7 @@ static void write_costs(struct json_writer *w, const struct plan *p) {
   json_integer(w, "scale_nodes", c->scale_nodes);
   json_number(w, "cast_seconds", c->time_casts);
   json_number(w, "share_that_cannot_speed_up", c->fixed_share);
+  json_number(w, "speedup_at_most", costs_most_speedup(c));
   json_integer(w, "nodes_wide_only_for_casts", c->left_wide);
   json_end_object(w);
 }
@@ -230,6 +232,32 @@ static void write_weights(struct json_writer *w, const struct plan *p, const str
     json_end_object(w);
   }
   json_end_array(w);
+}
+
+static void write_training(struct json_writer *w, const struct plan *p) {
+  const struct training_plan *t = p->training;
+  if (!t)
+    return;
+  json_object(w, "training");
+  json_string(w, "format", formats[t->format].name);
+  write_pair(w, "state_bytes", t->bytes_before, t->bytes_after);
+  json_integer(w, "gradients", t->n_gradients);
+  if (t->n_gradients > 0) {
+    json_number(w, "gradient_min", t->gradient_min);
+    json_number(w, "gradient_max", t->gradient_max);
+    json_integer(w, "micro_batches", t->rule.micro_batches);
+    json_object(w, "loss_scale");
+    json_number(w, "lowest", t->scales.lowest);
+    json_number(w, "highest", t->scales.highest);
+    if (t->scales.first <= t->scales.last) {
+      json_integer(w, "log2", t->scale_log2);
+      json_number(w, "divide_gradients_by", t->divisor);
+    }
+    json_integer(w, "dynamic_log2", t->dynamic_log2);
+    json_integer(w, "dynamic_skips_steps", (int64_t)t->skipped);
+    json_end_object(w);
+  }
+  json_end_object(w);
 }
 
 // The values at one side of a node.
@@ -396,6 +424,7 @@ void plan_print(const struct plan *p, const struct graph *g, FILE *out) {
   json_end_array(&w);
   write_promotions(&w, p, g);
   write_weights(&w, p, g);
+  write_training(&w, p);
   write_nodes(&w, p, g);
   write_values(&w, p, g);
   json_end_object(&w);

@@ -73,6 +73,15 @@ struct overrides;  // overrides.h
 // True for a format that a ladder may have in front, for operands alone: of 8 bits, or tf32.
 bool policy_is_operand_format(enum format_id f);
 
+// Of a training in a narrow format.
+struct training_rule {
+  bool use;           // false: no advice
+  int moments;        // values that the optimizer keeps for each weight
+  int micro_batches;  // whose gradients are added up before an update
+  int start_log2;     // of a dynamic loss scale
+  int interval;       // steps without an overflow until it is doubled
+};
+
 struct policy {
   const char *name;
   int version;
@@ -96,6 +105,7 @@ struct policy {
   int update_sample;         // pairs, or terms of sums, of a site per run; 0: none are watched
   double max_lost_fraction;  // this share of a window's updates, or more, below a step; 0: no rule
   bool narrow_accumulators;  // the target sums inside operators in the tensor's own format
+  struct training_rule training;
   // resolution test
   bool keep_integers;
   double max_angle_step;  // radians

@@ -199,6 +199,13 @@ static const struct field claim_fields[] = {
     END,
 };
 
+static enum status read_training(struct reader *r, const cJSON *value, const struct field *f,
+                                 void *base) {
+  struct policy *p = base;
+  p->training.use = true;
+  return fields_read_section(r, value, f, base);
+}
+
 static enum status read_rules(struct reader *r, const cJSON *value, const struct field *f,
                               void *base) {
   (void)f;
@@ -325,6 +332,14 @@ static const struct field opset_fields[] = {
     REMARK("why"),
     END,
 };
+static const struct field training_fields[] = {
+    INTEGER(struct policy, "moments", training.moments, 0, 100),
+    INTEGER(struct policy, "micro_batches", training.micro_batches, 1, 1e6),
+    INTEGER(struct policy, "scale_start_log2", training.start_log2, 0, 126),
+    INTEGER(struct policy, "scale_interval", training.interval, 1, 1e9),
+    REMARK("why"),
+    END,
+};
 static const struct field graph_fields[] = {
     CHOICE(struct policy, fields_read_switch, "inputs", narrow_inputs, io_names),
     CHOICE(struct policy, fields_read_switch, "outputs", narrow_outputs, io_names),
@@ -375,6 +390,7 @@ static const struct field policy_fields[] = {
     {"updates", fields_read_section, 0, true, 0, 0, NULL, update_fields},
     {"opset", fields_read_section, 0, true, 0, 0, NULL, opset_fields},
     {"operands", read_operands, 0, true, 0, 0, NULL, operand_fields},
+    {"training", read_training, 0, true, 0, 0, NULL, training_fields},
     SECTION("resolution", resolution_fields),
     SECTION("constants", constants_fields),
     SECTION("graph", graph_fields),

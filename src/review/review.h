@@ -14,7 +14,8 @@ struct review_end {
 
 struct review_node {
   const char *label, *scope, *op, *class, *rule;
-  const char *name;  // the model's own, where the label is another; else NULL
+  const char *pattern;  // that it is part of, or NULL
+  const char *name;     // the model's own, where the label is another; else NULL
   enum format_id format;
   enum reason reason;      // REASON_NONE: it got what it wanted
   enum format_id tried;    // the format that `reason` is about

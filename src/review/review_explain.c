@@ -242,6 +242,10 @@ static void print_rule(const struct review *r, const struct review_node *n, FILE
   else
     fprintf(out, "%s (%s)%s%s\n", n->rule, n->class, rule && rule->why[0] ? ": " : "",
             rule ? rule->why : "");
+  if (n->pattern) {
+    print_line("pattern", out);
+    fprintf(out, "part of a %s that is written out in single operators\n", n->pattern);
+  }
 }
 
 static void print_ends(const struct review *r, const char *what, const struct review_end *ends,

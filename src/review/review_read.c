@@ -223,6 +223,7 @@ static enum status read_node(struct reading *r, const cJSON *item, struct review
   n->product = n->narrow_operands || member(item, "operands_reason");
   n->operands_reason = reason(item, "operands_reason");
   n->operands_because_of = optional_text(r, item, "operands_because_of");
+  n->pattern = optional_text(r, item, "pattern");
   n->tried = r->review->ladder[0];
   if (member(item, "tried"))
     TRY(format(r, item, "tried", &n->tried));

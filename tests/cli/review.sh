@@ -33,6 +33,15 @@ test_explain_takes_globs_and_constants() {
   has out 'node /stem/conv (Conv): fp16'
 }
 
+test_explain_tells_the_pattern() {
+  quietly plan "$hazards/hazards.onnx" -o p.json
+  quietly explain p.json /rms_norm_sum/square
+  has out 'part of a pattern that stays in fp32' 'normalisation-patterns (pin)' \
+    'pattern    part of a rms-norm'
+  quietly explain p.json /rms_norm_sum/scaled
+  lacks out 'rms-norm'
+}
+
 test_explain_of_no_name_says_the_near_one() {
   planned
   with_code 2 explain p.json logit

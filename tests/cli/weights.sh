@@ -40,4 +40,24 @@ test_feedback_names_an_input_and_an_output() {
   has err 'another shape'
 }
 
+test_a_training_fed_back_tells_its_loss_scale() {
+  quietly trace "$tiny/training_step.onnx" --data "$tiny/samples/training_step" \
+    --feedback w=w_new --steps 100 -o t.json
+  quietly plan "$tiny/training_step.onnx" --trace t.json -o p.json
+  matches out '^training +weights, gradients and optimizer in fp16: 256 B -> 192 B$'
+  matches out '^ +gradients from [0-9.]+ to [0-9.]+: fp16 holds them without a loss scale$'
+  matches out '^ +a dynamic scale from 2\^16 ends at 2\^1[0-9] and skips [1-9] steps$'
+  has p.json '"loss_scale": {"lowest": ' '"gradients": 1'
+  # Four batches added up leave a quarter of the room.
+  narrowcast policy show fp16 | sed 's/"micro_batches": 1/"micro_batches": 4/' >four.json
+  at_most=$(sed -n 's/.*"loss_scale": .*"highest": \([0-9.]*\),.*/\1/p' p.json)
+  quietly plan "$tiny/training_step.onnx" --trace t.json --policy ./four.json -o p.json
+  four=$(sed -n 's/.*"loss_scale": .*"highest": \([0-9.]*\),.*/\1/p' p.json)
+  awk "BEGIN {exit !($at_most > 0 && $at_most / $four > 3.999 && $at_most / $four < 4.001)}"
+  # Without the section, or without updates of weights, there is nothing to say.
+  quietly trace "$tiny/training_step.onnx" --data "$tiny/samples/training_step" -o t.json
+  quietly plan "$tiny/training_step.onnx" --trace t.json -o p.json
+  ! grep -q '^training' out
+}
+
 run_tests

@@ -140,6 +140,8 @@ static const struct {
                        "p = Relu(x); y = Add(p, l)"},
     {PATTERN_SIGMOID, "n = Neg(x); e = Exp(n); o = Add(e, 1); y = Div(1, o)"},
     {PATTERN_SUM_OF_SQUARES, "q = Mul(x, x); y = ReduceSum(q)"},
+    {PATTERN_SUM_OF_SQUARES, "q = Mul(x, x); n = ReduceMean(q); m = ReduceMean(x); o = Mul(m, m); "
+                             "v = Sub(n, o); y = Sqrt(v)"},
     {PATTERN_SUM_OF_SQUARES, "q = Pow(x, 2); v = ReduceMean(q); e = Add(v, 1e-8); y = Sqrt(e)"},
     {PATTERN_SUM_OF_SQUARES, "p = Pow(x, 2); q = Pow(z, 2); s = Add(p, q); y = Sqrt(s)"},
 };

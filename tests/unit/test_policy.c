@@ -150,6 +150,12 @@ static void policy_refuses_mistakes_with_their_place(void **state) {
       {"\"tensor\": [\"t?\"]", "\"pattern\": [\"layer-nrom\"]", "p.json:18",
        "rules[2].match.pattern[0]: unknown value \"layer-nrom\"", "Did you mean \"layer-norm\"?"},
       {"\"tensor\": [\"t?\"]", "\"pattern\": []", "p.json:18", "pattern: must not be empty", ""},
+      {" \"target\"", " \"training\": {\"moments\": 2}, \"target\"", "p.json:12",
+       "training: the key \"micro_batches\" is missing", ""},
+      {" \"target\"",
+       " \"training\": {\"moments\": 2, \"micro_batches\": 0, \"scale_start_log2\": 16,"
+       " \"scale_interval\": 2000}, \"target\"",
+       "p.json:12", "training.micro_batches: 0 is out of range", ""},
       {"[\"\"]", "[]", "p.json:18", "rules[2].match.scope: must not be empty", ""},
       {"\"limit\": 0.01", "\"limit\": -1", "p.json:22", "claims[1].limit: -1 is out of range", ""},
       {"\"limit\": 0.01,\n", "\n", "p.json:22", "claims[1]: the key \"limit\" is missing", ""},

@@ -388,6 +388,19 @@ static void fit_knows_what_is_already_exact(void **state) {
   stats_free(&s);
 }
 
+static void the_smallest_magnitude_leaves_out_a_share(void **state) {
+  (void)state;
+  const float x[5] = {-3e-7F, 0.3F, 0.5F, -1, 0};
+  struct stats s;
+  stats_init(&s);
+  add_run(&s, x, 5, 0, 0);
+  assert_true(stats_magnitude_above(&s, 0) == (double)3e-7F);
+  assert_true(stats_magnitude_above(&s, 0.24) == (double)3e-7F);
+  assert_true(stats_magnitude_above(&s, 0.25) == 0.25);  // the binade of 0.3
+  assert_true(stats_magnitude_above(&s, 0.75) == 1);
+  stats_free(&s);
+}
+
 static void fit_of_nothing_is_harmless(void **state) {
   (void)state;
   const float x[] = {0, -0.0f, NAN};
@@ -433,6 +446,7 @@ int main(void) {
       cmocka_unit_test(fit_is_near_the_truth),
       cmocka_unit_test(fit_is_exact_at_the_limits),
       cmocka_unit_test(fit_knows_what_is_already_exact),
+      cmocka_unit_test(the_smallest_magnitude_leaves_out_a_share),
       cmocka_unit_test(fit_of_nothing_is_harmless),
       cmocka_unit_test(fit_counts_extremes_that_the_sample_missed),
   };
