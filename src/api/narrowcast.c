@@ -122,7 +122,7 @@ static enum narrowcast_status guarded(struct narrowcast *nc, stage *work, const 
   memory_catch_set(before);
   nc->dead = true;
   diag_clear(&nc->diag);
-  diag_fail(&nc->diag, STATUS_IO, "no memory is left (%zu bytes were asked for)", here.bytes);
+  diag_fail(&nc->diag, STATUS_IO, "%zu bytes could not be had", here.bytes);
   return NARROWCAST_MEMORY;
 }
 
