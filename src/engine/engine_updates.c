@@ -40,7 +40,7 @@ struct update_operators {
 struct update_kernel {
   const struct update_operator *op;
   size_t id;
-  int64_t axis, first_axis, transpose_a, transpose_b, reverse, transform;
+  int64_t axis, first_axis, transpose_a, transpose_b, reverse, transform, onto;
   int64_t axes[GATHER_RANK], kernel[GATHER_SPATIAL];
   size_t n_axes, n_kernel;
   struct gather_window_attributes window;
@@ -86,7 +86,7 @@ static OrtStatus *update_compute(struct update_kernel *k, const struct view *in,
   for (struct pairs_sample s = sample_pairs(k, n); s.next < n; s.next += s.stride) {
     size_t i = same ? s.next : gather_broadcast_index(&out, &x, s.next);
     size_t j = same ? s.next : gather_broadcast_index(&out, &y, s.next);
-    updates_operands(run, &a[i], &b[j], 1);
+    (k->onto ? updates_onto : updates_operands)(run, &a[i], &b[j], 1);
   }
   return NULL;
 }
@@ -279,6 +279,7 @@ static OrtStatus *create(const OrtCustomOp *base, const OrtApi *newest, const Or
   kernel_attribute_int(api, info, "transB", &k->transpose_b);
   kernel_attribute_int(api, info, "reverse", &k->reverse);
   kernel_attribute_int(api, info, "transform", &k->transform);
+  kernel_attribute_int(api, info, "onto", &k->onto);
   k->n_axes = attribute_ints(api, info, "axes", k->axes, GATHER_RANK);
   read_window(k, api, info);
   *kernel = k;

@@ -3,7 +3,8 @@
 // model; see engine.h for where they belong in a graph.
 //
 //   Update(x, y)           the operands of an addition, of which the larger is the accumulator;
-//                          broadcast as there
+//                          broadcast as there. With attribute onto: y is a constant, and x always
+//                          the update
 //   Change(before, after)  two states of one value; nothing is counted if their sizes differ
 //   Steps(y)               attribute axis (default 0): consecutive slices along it are states
 //   Accumulate(x)          sums of the elements of x over attribute axes (ints; negative count from

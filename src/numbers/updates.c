@@ -61,6 +61,11 @@ void updates_operands(struct updates_piece *p, const float *x, const float *y, s
   }
 }
 
+void updates_onto(struct updates_piece *p, const float *u, const float *c, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    add_pair(p, (double)(fabsf(c[i]) >= fabsf(u[i]) ? c[i] : u[i]), (double)u[i]);
+}
+
 // The difference of two floats in double is exact where it matters, when they are close.
 void updates_change(struct updates_piece *p, const float *before, const float *after, size_t n) {
   for (size_t i = 0; i < n; i++)

@@ -57,10 +57,12 @@ void updates_init(struct updates *u);
 void updates_free(struct updates *u);
 
 // Adds n pairs. updates_pairs: a[k] and u[k]. updates_operands: x[k] and y[k], the operands of a
-// residual addition, of which the larger is a. updates_change: a is before[k], u is
+// residual addition, of which the larger is a. updates_onto: u[k] is computed and c[k] a constant,
+// which is never an update: a is the larger of both. updates_change: a is before[k], u is
 // after[k] - before[k].
 void updates_pairs(struct updates_piece *p, const float *a, const float *u, size_t n);
 void updates_operands(struct updates_piece *p, const float *x, const float *y, size_t n);
+void updates_onto(struct updates_piece *p, const float *u, const float *c, size_t n);
 void updates_change(struct updates_piece *p, const float *before, const float *after, size_t n);
 
 // One sum: its terms in order, in as many calls as wanted. Each term but the first is an update of

@@ -3,7 +3,8 @@
 // products add up inside, the states of Loop and Scan, and the sequences that recurrent operators
 // return. Each gets a node that watches it (engine_updates.h).
 //
-// Not watched: additions of a constant, which are no updates of it; sums inside operators that
+// A constant that is added is no update; but what it is added to may vanish beside it. Not watched:
+// sums inside operators that
 // combine several (Attention, Einsum, ConvTranspose, the cells of LSTM and its kin).
 #include "trace_updates.h"
 
@@ -144,6 +145,18 @@ static bool is_kept(const struct graph *g, int v) {
 
 // ---- Additions ----
 
+// A computed value plus or minus a constant.
+static void watch_offset(struct finder *f, int n) {
+  const struct node *node = &f->graph->nodes[n];
+  int k = is_computed(f, node->inputs[0]) ? 0 : 1;
+  if (!is_float(f->graph, node->inputs[1 - k]))
+    return;
+  add_site(f, UPDATE_RESIDUAL, node->outputs[0]);
+  Onnx__NodeProto *watcher = new_watcher(f, "Update", node->inputs[k], node->inputs[1 - k]);
+  add_int(f, watcher, "onto", 1);
+  place(f, watcher, n, false);
+}
+
 static void find_addition(struct finder *f, int n) {
   const struct node *node = &f->graph->nodes[n];
   bool sum = node_is(node->proto, "Sum");
@@ -152,6 +165,8 @@ static void find_addition(struct finder *f, int n) {
   int computed = 0;
   for (int k = 0; k < node->n_inputs; k++)
     computed += is_computed(f, node->inputs[k]);
+  if (computed == 1 && node->n_inputs == 2)
+    watch_offset(f, n);
   if (computed < 2 || node->inputs[0] == node->inputs[1])
     return;
   add_site(f, UPDATE_RESIDUAL, node->outputs[0]);

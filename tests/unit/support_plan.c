@@ -145,6 +145,7 @@ static void see(struct planning *f, int v, const float *x, size_t n) {
 }
 
 void planning_index(struct planning *f) {
+  trace_free(&f->t);  // of an earlier index
   build_model(&f->b, &f->m);
   memset(f->m.sha256, '2', sizeof f->m.sha256 - 1);
   must(f, graph_build(&f->g, &f->m, f->schemas, &f->arena, &f->d));

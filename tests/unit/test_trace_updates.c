@@ -64,7 +64,7 @@ static const struct updates *site(const struct fixture *f, const struct trace *t
 
 // ---- Which sites there are ----
 
-static void sites_of_additions_are_those_of_two_computed_values(void **state) {
+static void sites_of_additions_are_those_with_a_computed_value(void **state) {
   struct fixture *f = fixture_new();
   build_input(&f->b, "x", "float[4,4]");
   build_input(&f->b, "r", "float[4]");
@@ -80,12 +80,33 @@ static void sites_of_additions_are_those_of_two_computed_values(void **state) {
   build_output(&f->b, "y", "float[4,4]");
   fixture_build(f);
   struct trace t = traced(f, *state, 8, 1);
-  assert_int_equal(t.n_sites, 3);
+  assert_int_equal(t.n_sites, 4);
+  assert_non_null(site(f, &t, UPDATE_RESIDUAL, "bias"));
   assert_int_equal(site(f, &t, UPDATE_RESIDUAL, "residual")->runs, 3);
   assert_int_equal(site(f, &t, UPDATE_RESIDUAL, "residual")->n_windows, 2);
   assert_non_null(site(f, &t, UPDATE_RESIDUAL, "broadcast"));
   // Each of three terms beside their sum.
   assert_int_equal(site(f, &t, UPDATE_RESIDUAL, "three")->runs, 9);
+  trace_free(&t);
+  fixture_end(f);
+}
+
+// What is added to a large constant vanishes beside it; a small one is no update itself.
+static void a_value_that_a_constant_swamps_is_an_update_that_is_lost(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[4,4]");
+  build_floats(&f->b, "large", "float[]", (float[]){65504});
+  build_floats(&f->b, "small", "float[]", (float[]){1e-6f});
+  build_node(&f->b, "Tanh", "x", "t");
+  build_node(&f->b, "Add", "t large", "swamped");
+  build_node(&f->b, "Sub", "small t", "epsilon");
+  build_output(&f->b, "swamped", "float[4,4]");
+  build_output(&f->b, "epsilon", "float[4,4]");
+  fixture_build(f);
+  struct trace t = traced(f, *state, 8, 1);
+  assert_int_equal(t.n_sites, 2);
+  assert_true(updates_worst_window(site(f, &t, UPDATE_RESIDUAL, "swamped"), FORMAT_FP16) == 1);
+  assert_true(updates_worst_window(site(f, &t, UPDATE_RESIDUAL, "epsilon"), FORMAT_BF16) == 0);
   trace_free(&t);
   fixture_end(f);
 }
@@ -535,7 +556,8 @@ static void without_the_step_rule_swamped_sums_of_the_hazards_go_wrong(void **st
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sites_of_additions_are_those_of_two_computed_values),
+      cmocka_unit_test(sites_of_additions_are_those_with_a_computed_value),
+      cmocka_unit_test(a_value_that_a_constant_swamps_is_an_update_that_is_lost),
       cmocka_unit_test(sites_of_reductions_know_their_axes),
       cmocka_unit_test(a_reduction_over_no_axes_is_no_site),
       cmocka_unit_test(sites_of_products_are_sums_of_their_terms),
