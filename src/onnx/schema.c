@@ -273,8 +273,8 @@ static struct type_choice parse_choice(int output, char *text) {
   if (c.type.kind != TYPE_UNKNOWN)
     return c;
   char *inside = unwrap(text, "graph"), *result = strchr(text, '?');
-  if (strcmp(text, "unknown") == 0) {
-    c.kind = CHOICE_UNKNOWN;
+  if (strcmp(text, "declared") == 0) {
+    c.kind = CHOICE_DECLARED;
   } else if (*text == '@') {
     parse_input_choice(&c, text);
   } else if (inside) {

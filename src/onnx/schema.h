@@ -67,7 +67,7 @@ enum choice_kind {
   CHOICE_IF_ATTRIBUTE,  // `type`, if `attribute` is present and not empty, and is `value` if given
   CHOICE_IF_INPUT,      // `type`, if input `input` is of type `test`
   CHOICE_GRAPH,         // the type of output `input` of the graph in `attribute`
-  CHOICE_UNKNOWN
+  CHOICE_DECLARED,      // what the graph states for the value, if it does
 };
 enum choice_wrap { WRAP_NONE, WRAP_SEQUENCE, WRAP_OPTIONAL, WRAP_ELEMENT, WRAP_UNOPTIONAL };
 struct type_choice {

@@ -213,7 +213,12 @@ static bool choose(const struct rule_context *c, const struct type_choice *choic
     *t = choice->type;
     return true;
   case CHOICE_GRAPH: *t = graph_output(c, choice->attribute, choice->input + k); return true;
-  case CHOICE_UNKNOWN: return true;
+  case CHOICE_DECLARED:
+    v = n->outputs[k];
+    // Inside a function, what is declared holds for one of its calls only.
+    if (v >= 0 && c->g->scopes[c->g->scopes[n->scope].root].kind != SCOPE_FUNCTION)
+      *t = c->g->values[v].declared;
+    return t->kind != TYPE_UNKNOWN;
   }
   return false;
 }

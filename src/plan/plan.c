@@ -237,11 +237,33 @@ bool plan_cast_available(const struct graph *g, int n, enum format_id f) {
          schema_allows(cast, cast->outputs[0].var, formats[f].onnx_type);
 }
 
+// The own variable and the followed one of output k, if it follows one (plan_followed_variable).
+static bool follows(const struct graph *g, int n, int k, int *own, int *followed) {
+  const struct node *node = &g->nodes[n];
+  *followed = graph_is_fp32(g, node->outputs[k]) ? plan_followed_variable(g, n, k) : -1;
+  *own = *followed >= 0 ? schema_output(node->schema, k)->var : -1;
+  return *followed >= 0 && *followed != *own;
+}
+
+// The variables that must be narrow if the node's main one is, itself included.
+static uint64_t narrow_together(const struct graph *g, int n) {
+  int main_var = plan_main_variable(g, n), own, followed;
+  uint64_t together = 1ull << main_var;
+  for (int k = 0; k < g->nodes[n].n_outputs; k++)
+    if (follows(g, n, k, &own, &followed) && (own == main_var || followed == main_var))
+      together |= 1ull << own | 1ull << followed;
+  return together;
+}
+
 bool plan_operator_takes(const struct graph *g, int n, enum format_id f) {
   const struct schema *schema = g->nodes[n].schema;
   int var = plan_main_variable(g, n), elem_type = formats[f].onnx_type;
-  if (var < 0 || !schema_allows(schema, var, elem_type) || !plan_cast_available(g, n, f))
+  if (var < 0 || !plan_cast_available(g, n, f))
     return false;
+  uint64_t together = narrow_together(g, n);
+  for (int k = 0; k < schema->n_vars && k < 64; k++)
+    if (together >> k & 1 && !schema_allows(schema, k, elem_type))
+      return false;
   int from = schema->domain[0] ? 1 : schema_body_allows_from(schema->op, elem_type);
   return from > 0 && opset_of_onnx(g, n) >= from;
 }
@@ -249,15 +271,20 @@ bool plan_operator_takes(const struct graph *g, int n, enum format_id f) {
 static enum status may_run(struct planner *pl, int n, int r, enum reason *why, int *culprit,
                            struct diag *d) {
   const struct node *node = &pl->graph->nodes[n];
-  int var = plan_main_variable(pl->graph, n);
   *why = REASON_NONE;
   *culprit = -1;
   if (!attribute_writable(node) || !plan_operator_takes(pl->graph, n, pl->policy->ladder[r])) {
     *why = REASON_SCHEMA;
     return STATUS_OK;
   }
-  TRY(test_side(pl, n, r, var, false, why, culprit, d));
-  return test_side(pl, n, r, var, true, why, culprit, d);
+  uint64_t together = narrow_together(pl->graph, n);
+  for (int var = 0; var < node->schema->n_vars && var < 64; var++) {
+    if (!(together >> var & 1))
+      continue;
+    TRY(test_side(pl, n, r, var, false, why, culprit, d));
+    TRY(test_side(pl, n, r, var, true, why, culprit, d));
+  }
+  return STATUS_OK;
 }
 
 // Inputs that hold positions or counts stay exact: fp16 has no odd integer above 2048, bf16 none
@@ -291,6 +318,11 @@ static enum status find_wide_variables(struct planner *pl, int n, struct diag *d
         out->wide_vars |= 1ull << var;
     }
   }
+  int own, followed;
+  for (int k = 0; k < node->n_outputs; k++)
+    if (follows(pl->graph, n, k, &own, &followed) &&
+        (out->wide_vars >> own | out->wide_vars >> followed) & 1)
+      out->wide_vars |= 1ull << own | 1ull << followed;
   return STATUS_OK;
 }
 

@@ -270,6 +270,10 @@ size_t plan_copies(const struct graph *g, const struct plan *p, int v, struct co
 // first fp32 input; -1 if there is neither, or if its type cannot change.
 int plan_main_variable(const struct graph *g, int n);
 
+// The variable of the input whose type output k of node n takes though its own variable is another
+// (OptionalGetElement's, that of a tensor): both are narrow, or none. -1: there is none.
+int plan_followed_variable(const struct graph *g, int n, int k);
+
 // True if node n gets other types, or none at all, in some calls of the function that it is in: a
 // Cast there could not be right for all of them.
 bool plan_types_vary(const struct graph *g, int n);

@@ -28,6 +28,26 @@ int plan_main_variable(const struct graph *g, int n) {
   return -1;
 }
 
+int plan_followed_variable(const struct graph *g, int n, int k) {
+  const struct node *node = &g->nodes[n];
+  const struct schema *s = node->schema;
+  for (int i = 0; i < s->n_choices; i++) {
+    const struct type_choice *c = &s->choices[i];
+    int input = c->input + (c->per_output ? k : 0);
+    if (c->output != k && c->output >= 0)
+      continue;
+    if (c->kind == CHOICE_INPUT && input < node->n_inputs && node->inputs[input] >= 0)
+      return schema_input(s, input)->var;
+    bool passed_over =
+        c->kind == CHOICE_INPUT ||
+        (c->kind == CHOICE_IF_ATTRIBUTE && !node_attribute(node->proto, c->attribute)) ||
+        (c->kind == CHOICE_DECLARED && g->values[node->outputs[k]].declared.kind == TYPE_UNKNOWN);
+    if (!passed_over)
+      return -1;  // an attribute, which is written with the type, or another type that stays
+  }
+  return -1;
+}
+
 static enum format_id wanted_format(const struct graph *g, const struct plan *p, int n, int v,
                                     const struct formal *f) {
   if (!graph_is_fp32(g, v))

@@ -175,14 +175,36 @@ static bool in_function(const struct graph *g, int scope) {
   return g->scopes[g->scopes[scope].root].kind == SCOPE_FUNCTION;
 }
 
+static bool takes_float(const struct schema *s, const struct formal *f) {
+  return !f || schema_allows(s, f->var, FLOAT);
+}
+
+static bool holds_narrow(const struct graph *g, int v) {
+  return v >= 0 && g->values[v].type.kind == TYPE_TENSOR && is_narrow(g->values[v].type.elem_type);
+}
+
+// False for operators that take a narrow type and fp32 not at all (com.microsoft's MatMulPacked),
+// and for a BitCast, which sees the bits.
+static bool runs_in_float(const struct graph *g, const struct node *node) {
+  const struct schema *s = node->schema;
+  bool bits = node_is(node->proto, "BitCast");
+  for (int k = 0; s && k < node->n_inputs; k++)
+    if (holds_narrow(g, node->inputs[k]) && (bits || !takes_float(s, schema_input(s, k))))
+      return false;
+  for (int k = 0; s && k < node->n_outputs; k++)
+    if (holds_narrow(g, node->outputs[k]) && (bits || !takes_float(s, schema_output(s, k))))
+      return false;
+  return true;
+}
+
 // Appends the node and a Round behind each narrow output that is not rounded already.
 static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **list, size_t *count) {
   const struct graph *g = e->graph;
   const struct node *node = &g->nodes[n];
-  if (node_is(node->proto, "BitCast")) {
+  if (!runs_in_float(g, node)) {
     diag_at(e->diag, e->model->path, graph_node_label(g, n), NULL);
-    return diag_fail(e->diag, STATUS_MODEL,
-                     "a BitCast cannot be run with narrow types carried as fp32");
+    return diag_fail(e->diag, STATUS_MODEL, "a %s cannot be run with narrow types carried as fp32",
+                     node->proto->op_type);
   }
   widen_type_attributes(node);
   list[(*count)++] = node->proto;
@@ -190,7 +212,7 @@ static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **li
     return STATUS_OK;
   for (int k = 0; k < node->n_outputs; k++) {
     int v = node->outputs[k];
-    if (v < 0 || g->values[v].type.kind != TYPE_TENSOR || !is_narrow(g->values[v].type.elem_type))
+    if (!holds_narrow(g, v))
       continue;
     enum format_id format = g->values[v].type.elem_type == FLOAT16 ? FORMAT_FP16 : FORMAT_BF16;
     const char *name = g->values[v].name, *rounded = name;

@@ -231,6 +231,34 @@ static void emulate_computes_what_bf16_would(void **state) {
   expect_steps(*state, "bfloat16", FORMAT_BF16);
 }
 
+static void expect_refusal(struct planning *f, const char *op, const char *inputs) {
+  build_node(&f->b, op, inputs, "y");
+  build_output(&f->b, "y", "");
+  planning_index(f);
+  f->changed = clone_model(&f->m, &f->arena);
+  struct graph index;
+  assert_int_equal(graph_build(&index, &f->changed, f->schemas, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(emulate_model(&f->changed, &index, false, &f->arena, &f->d), STATUS_MODEL);
+  assert_non_null(strstr(f->d.node, strcmp(op, "BitCast") == 0 ? op : "MatMulPacked"));
+  assert_non_null(strstr(f->d.message, "cannot be run with narrow types carried as fp32"));
+}
+
+// Found by fuzz_graph: the message was that of a bad model.
+static void emulate_refuses_by_name_an_operator_without_fp32(void **state) {
+  struct planning *f = *state;
+  build_opset(&f->b, "com.microsoft", 1);
+  build_input(&f->b, "x", "float16[2]");
+  build_input(&f->b, "w", "uint8[2]");
+  expect_refusal(f, "com.microsoft.MatMulPacked", "x w");
+}
+
+static void emulate_refuses_by_name_a_bitcast_of_a_narrow_tensor(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 26;
+  build_input(&f->b, "x", "float16[2]");
+  expect_refusal(f, "BitCast", "x");
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -243,6 +271,8 @@ int main(void) {
       TEST(emulate_walks_subgraphs_and_functions),
       TEST(emulate_takes_a_name_that_it_would_make),
       TEST(emulate_sample_widens_narrow_arrays),
+      TEST(emulate_refuses_by_name_an_operator_without_fp32),
+      TEST(emulate_refuses_by_name_a_bitcast_of_a_narrow_tensor),
       TEST(emulate_computes_what_fp16_would),
       TEST(emulate_computes_what_bf16_would),
   };

@@ -87,6 +87,27 @@ static void plan_leaves_doubles_and_integers_alone(void **state) {
   assert_false(f->p.values[value_id(&f->g, "y")].considered);
 }
 
+// Found by fuzz_graph: the element was declared fp16 and stayed fp32, as the tensor that it is.
+static void plan_narrows_what_is_no_optional_only_with_what_it_is_got_from(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 18;
+  build_input(&f->b, "x", "float[2,2]");
+  build_node(&f->b, "OptionalGetElement", "x", "e");
+  build_node(&f->b, "MatMul", "e e", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_index(f);
+  struct diag d = {0};
+  assert_int_equal(policy_override_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
+  int n = node_of(&f->g, "e");
+  assert_int_equal(plan_followed_variable(&f->g, n, 0), f->g.nodes[n].schema->inputs[0].var);
+  planning_rewrite(f);
+  assert_int_equal(node_format(f, "e"), FORMAT_FP16);
+  planning_see(f, "x", (float[]){1e6f}, 1);
+  f->p.nodes = NULL;
+  planning_rewrite(f);
+  expect(f, "e", FORMAT_FP32, REASON_OVERFLOW);
+}
+
 static void plan_keeps_casts_of_the_author(void **state) {
   struct planning *f = *state;
   input_and_weights(f);
@@ -486,6 +507,7 @@ int main(void) {
       TEST(plan_pins_reductions_and_softmax_between_narrow_nodes),
       TEST(plan_keeps_an_unknown_operator_with_that_reason),
       TEST(plan_leaves_doubles_and_integers_alone),
+      TEST(plan_narrows_what_is_no_optional_only_with_what_it_is_got_from),
       TEST(plan_keeps_casts_of_the_author),
       TEST(plan_keeps_conv_out_of_bf16_before_opset_22),
       TEST(plan_takes_conv_in_bf16_at_opset_22),

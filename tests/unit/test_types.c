@@ -140,6 +140,22 @@ static void attributes_decide_output_types(void **state) {
   expect(f, "like", "uint8");
 }
 
+// Found by fuzz_graph: `declared` in the table was taken for an attribute of that name.
+static void declarations_decide_where_the_table_says_so(void **state) {
+  struct fixture *f = *state;
+  struct build *b = &f->b;
+  build_opset(b, "com.microsoft", 1);
+  build_input(b, "x", "float16[1,2,2]");
+  build_node(b, "com.microsoft.MultiHeadAttention", "x x x", "y _ _ scores");
+  build_node(b, "com.microsoft.MultiHeadAttention", "x x x", "z _ _ wide");
+  build_value_info(b, "wide", "float[1,1,2,2]");
+  index_model(f);
+  expect(f, "scores", "float16");
+  expect(f, "wide", "float");
+  for (int n = 0; n < f->g.n_nodes; n++)
+    assert_int_equal(f->g.nodes[n].schema->n_type_attributes, 0);
+}
+
 static void containers_carry_their_element_type(void **state) {
   struct fixture *f = *state;
   struct build *b = &f->b;
@@ -720,6 +736,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(type_variables_bind_to_inputs),
       TEST(attributes_decide_output_types),
+      TEST(declarations_decide_where_the_table_says_so),
       TEST(containers_carry_their_element_type),
       TEST(a_type_that_the_schema_forbids_is_refused),
       TEST(inputs_of_one_variable_must_agree),
