@@ -500,7 +500,8 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
     return json_fail(r->text, r->path, &r->at, STATUS_POLICY, r->diag, "unknown class \"%s\"",
                      class);
   TRY(format_member(r, item, "format", &node->format));
-  node->reason = node->format == FORMAT_FP32 ? REASON_CLASS : REASON_NONE;
+  bool edited = node->format == FORMAT_FP32 && r->plan->ladder[0] != FORMAT_FP32;
+  node->reason = edited ? REASON_CLASS : REASON_NONE;
   node->pattern = pattern_member(item);
   reason_member(item, "reason", &node->reason);
   if (cJSON_GetObjectItemCaseSensitive(item, "tried"))

@@ -103,6 +103,24 @@ static void plan_file_of_a_ladder_read_and_written_again_is_the_same(void **stat
   expect_same_files(f, first, written(f, "second.json"));
 }
 
+// Found by fuzz_convert, with the policy tf32.
+static void plan_file_of_fp32_alone_read_and_written_again_is_the_same(void **state) {
+  struct planning *f = *state;
+  f->policy.ladder[0] = FORMAT_FP32;
+  f->policy.n_ladder = 1;
+  build_input(&f->b, "x", "float[2,2]");
+  build_node(&f->b, "MatMul", "x x", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_index(f);
+  planning_decide(f);
+  assert_int_equal(node_reason(f, "y"), REASON_NONE);
+  f->p.costs.target = NULL;
+  const char *first = written(f, "first.json");
+  if (plan_read(&f->p, &f->g, first, &f->arena, &f->d) != STATUS_OK)
+    fail_msg("%s %s", f->d.file, f->d.message);
+  expect_same_files(f, first, written(f, "second.json"));
+}
+
 static void plan_made_twice_is_the_same_file(void **state) {
   struct planning *f = rich(state);
   const char *first = written(f, "first.json");
@@ -418,6 +436,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(plan_file_read_and_written_again_is_the_same),
       TEST(plan_file_of_a_ladder_read_and_written_again_is_the_same),
+      TEST(plan_file_of_fp32_alone_read_and_written_again_is_the_same),
       TEST(plan_made_twice_is_the_same_file),
       TEST(plan_read_gives_the_formats_that_rewrite_needs),
       TEST(plan_read_refuses_the_plan_of_another_model),
