@@ -1,11 +1,13 @@
 #!/bin/sh
-# README.md tells the truth: its console blocks are run, its tables compared with the help.
+# README.md and docs/*.md tell the truth: their console blocks are run, tables compared with the
+# help, links followed.
 #
 # A block that begins with ```console holds commands (lines that begin with `$ `) and what each
 # prints, on stdout and stderr together; `[...]` in a line stands for any text. The commands run in
 # a folder with copies of models/ and rules/ and an empty build/demo/, one after the other.
 . "$(dirname "$0")/lib.sh"
 readme=$root/README.md
+pages="$root/README.md $root/docs/reviewing.md $root/docs/zoo.md $root/docs/training.md"
 
 # Splits the blocks into 1.command, 1.wanted, 2.command, ...
 split_blocks() {
@@ -19,7 +21,7 @@ split_blocks() {
       printf "" >(count ".wanted")
       next
     }
-    count { print >(count ".wanted") }' "$1"
+    count { print >(count ".wanted") }' "$@"
 }
 
 # like WANTED FOUND: line by line, where [...] stands for any text.
@@ -54,7 +56,8 @@ like() {
 }
 
 test_readme_commands_print_what_it_shows() {
-  split_blocks "$readme"
+  # shellcheck disable=SC2086 # a list of files
+  split_blocks $pages
   [ -s 1.command ]
   mkdir -p place/build/demo
   cp -r "$root/models" "$root/rules" place/
@@ -90,14 +93,25 @@ test_readme_lists_every_command() {
   done <names
 }
 
-test_readme_links_to_files_that_are_there() {
-  grep -o '](\([a-z][^):]*\))' "$readme" | sed 's/^](//; s/)$//; s/#.*//' >links
-  while read -r link; do
-    [ -e "$root/$link" ] || {
-      say "README.md links to $link, which is not there"
-      return 1
-    }
-  done <links
+test_links_lead_to_files_that_are_there() {
+  for page in $pages "$root"/*/README.md; do
+    grep -o '](\([a-z.][^):]*\))' "$page" | sed 's/^](//; s/)$//; s/#.*//' >links || true
+    while read -r link; do
+      [ -e "$(dirname "$page")/$link" ] || {
+        say "$page links to $link, which is not there"
+        return 1
+      }
+    done <links
+  done
+}
+
+test_readme_lists_every_policy() {
+  quietly policy list
+  sed -n 's/^\([a-z0-9]*\) .*/\1/p' out >names
+  [ "$(wc -l <names)" -ge 4 ]
+  while read -r name; do
+    matches "$readme" "^\\| \`$name\` \\|"
+  done <names
 }
 
 if [ ! -f "$readme" ]; then
