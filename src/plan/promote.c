@@ -15,6 +15,7 @@ struct choice {
   const struct compare *measured;  // by value
   struct arena *arena;
   int round;
+  bool to_widest;  // not one rung only
   bool *ancestor;  // by value: leads to an output whose claim failed
   bool *chosen;    // by value, in this round
   int *queue;
@@ -90,9 +91,10 @@ static void promote(struct choice *c, int v, double error) {
     step.to = c->plan->values[v].format;
   } else {
     int from = rung_of(c->plan, c->plan->values[v].format);
-    to->rung[v] = step.rung = (uint8_t)(from + 1);
+    int rung = c->to_widest ? c->plan->n_ladder - 1 : from + 1;
+    to->rung[v] = step.rung = (uint8_t)rung;
     step.from = c->plan->ladder[from];
-    step.to = c->plan->ladder[from + 1];
+    step.to = c->plan->ladder[rung];
   }
   to->log = arena_grow(c->arena, to->log, &to->capacity, to->count + 1, sizeof *to->log);
   to->log[to->count++] = step;
@@ -162,16 +164,16 @@ static void find_decided(struct choice *c) {
   }
 }
 
-bool promote_choose(struct promotions *into, struct graph *g, const struct plan *p,
-                    const struct verdict *v, const struct compare *errors_of, int round,
-                    struct arena *a) {
-  size_t values = (size_t)g->n_values, before = into->count;
+static struct choice begin(struct promotions *into, struct graph *g, const struct plan *p,
+                           const struct verdict *v, const struct compare *errors, int round,
+                           struct arena *a) {
+  size_t values = (size_t)g->n_values;
   struct choice c = {
       .into = into,
       .graph = g,
       .plan = p,
       .verdict = v,
-      .measured = errors_of,
+      .measured = errors,
       .arena = a,
       .round = round,
       .ancestor = arena_array(a, values, sizeof *c.ancestor),
@@ -187,9 +189,24 @@ bool promote_choose(struct promotions *into, struct graph *g, const struct plan 
   }
   find_ancestors(&c);
   find_decided(&c);
+  return c;
+}
+
+static int compare_entries(const void *x, const void *y) {
+  const struct promotion *a = x, *b = y;
+  if (a->error != b->error)
+    return a->error > b->error ? -1 : 1;
+  return a->value < b->value ? -1 : a->value > b->value;
+}
+
+bool promote_choose(struct promotions *into, struct graph *g, const struct plan *p,
+                    const struct verdict *v, const struct compare *errors_of, int round,
+                    struct arena *a) {
+  size_t before = into->count;
+  struct choice c = begin(into, g, p, v, errors_of, round, a);
   if (v->first_nonfinite >= 0)
     promote_nearest_narrow(&c, v->first_nonfinite, INFINITY);
-  double *errors = arena_array(a, values, sizeof *errors), largest = 0;
+  double *errors = arena_array(a, (size_t)g->n_values, sizeof *errors), largest = 0;
   for (int i = 0; i < g->n_values; i++) {
     errors[i] = c.ancestor[i] ? local_error(&c, i) : 0;
     // One whose causes were promoted before goes on to lose more of them, but no longer hides
@@ -202,7 +219,39 @@ bool promote_choose(struct promotions *into, struct graph *g, const struct plan 
       promote_nearest_narrow(&c, i, errors[i]);
       into->handled[i] = true;
     }
+  if (into->count > before)
+    qsort(into->log + before, into->count - before, sizeof *into->log, compare_entries);
   return into->count > before;
+}
+
+static void promote_values(struct choice *c, const int *values, int count) {
+  for (int i = 0; i < count; i++)
+    if (values[i] >= 0 && c->ancestor[values[i]] && is_narrow(c, values[i]))
+      promote(c, values[i], local_error(c, values[i]));
+}
+
+// Bodies stand before what their node gives out; the body of a function at its first call.
+static void promote_scope(struct choice *c, int s, bool *listed) {
+  const struct scope *scope = &c->graph->scopes[s];
+  if (listed[s])
+    return;
+  listed[s] = true;
+  promote_values(c, scope->inputs, scope->n_inputs);
+  for (int i = 0; i < scope->n_nodes; i++) {
+    const struct node *node = &c->graph->nodes[scope->order[i]];
+    for (int b = 0; b < node->n_bodies; b++)
+      promote_scope(c, node->bodies[b], listed);
+    promote_values(c, node->outputs, node->n_outputs);
+  }
+}
+
+struct promotions promote_all(struct graph *g, const struct plan *p, const struct verdict *v,
+                              struct arena *a) {
+  struct promotions all = {0};
+  struct choice c = begin(&all, g, p, v, v->values, 1, a);
+  c.to_widest = true;
+  promote_scope(&c, 0, arena_array(a, (size_t)g->n_scopes, sizeof(bool)));
+  return all;
 }
 
 size_t promote_before_last_round(const struct promotions *p) {
@@ -210,15 +259,6 @@ size_t promote_before_last_round(const struct promotions *p) {
   while (count > 0 && p->log[count - 1].round == p->log[p->count - 1].round)
     count--;
   return count;
-}
-
-static int compare_entries(const void *x, const void *y) {
-  const struct promotion *a = x, *b = y;
-  if (a->round != b->round)
-    return a->round < b->round ? -1 : 1;
-  if (a->error != b->error)
-    return a->error > b->error ? -1 : 1;
-  return a->value < b->value ? -1 : a->value > b->value;
 }
 
 struct promotions promote_first(const struct promotions *all, size_t count, size_t values,
@@ -232,7 +272,6 @@ struct promotions promote_first(const struct promotions *all, size_t count, size
       .capacity = all->count,
   };
   memcpy(p.log, all->log, all->count * sizeof *p.log);
-  qsort(p.log, all->count, sizeof *p.log, compare_entries);
   for (size_t i = 0; i < count; i++) {
     const struct promotion *entry = &p.log[i];
     if (entry->of_operands)

@@ -19,11 +19,18 @@ bool promote_choose(struct promotions *into, struct graph *g, const struct plan 
                     const struct verdict *v, const struct compare *errors, int round,
                     struct arena *a);
 
+// All narrow values that lead to an output whose claim failed, in the order in which they are
+// computed, as one round: with the first of them in the widest format, no rounding is left that
+// passes through the whole network. (A product that reads narrow operands reads them wide
+// instead.)
+struct promotions promote_all(struct graph *g, const struct plan *p, const struct verdict *v,
+                              struct arena *a);
+
 // The number of entries of the log before its last round.
 size_t promote_before_last_round(const struct promotions *p);
 
-// The first `count` entries of the log of `all` alone, where entries of one round stand in the
-// order of their errors, largest first. `values` is the number of values.
+// The first `count` entries of the log of `all` alone; those of one round of promote_choose stand
+// in the order of their errors, largest first. `values` is the number of values.
 struct promotions promote_first(const struct promotions *all, size_t count, size_t values,
                                 struct arena *a);
 

@@ -132,6 +132,19 @@ test_refusal_names_output_amount_sample_and_tensor() {
   matches out '^result +REFUSED'
 }
 
+# No single tensor's own error is to blame, but what is rounded early passes through all the rest.
+test_small_errors_that_add_up_are_promoted_from_the_inputs_on() {
+  narrowcast policy show fp16 >fp16.json
+  edited 's/"limit": 0.01,/"limit": 0.0007,/' fp16.json tight.json
+  with_code 0 convert "$model" --policy ./tight.json --data "$data" -o y.onnx --save-plan p.json
+  matches out '^promoted +[1-9][0-9]* tensors in 1 round'
+  matches out 'relative_l2 of 2 outputs: .* at most 0.0007'
+  narrowcast explain p.json /stem/conv >stem
+  has stem 'was promoted'
+  narrowcast explain p.json /logits >last
+  has last ': fp16'
+}
+
 test_refusal_leaves_no_output() {
   strict relative_l2
   with_code 1 convert "$model" --policy ./strict.json --data "$data" -o y.onnx

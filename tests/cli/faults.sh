@@ -97,7 +97,7 @@ test_a_crash_in_trace_and_verify_is_told_too() {
 test_a_crash_in_a_round_of_promotion_says_which() {
   narrowcast policy show fp16 >fp16.json
   edited 's/"sample": 256/"sample": 0/' fp16.json unwatched.json # no Step rule: it must promote
-  fault segv load 4 # the trace, the verdict, the search for what to promote, the verdict again
+  fault segv load 3 # the trace, the verdict, the verdict again
   with_code 6 convert "$hazards/hazards.onnx" --data "$hazards/samples" --policy ./unwatched.json \
     -o y.onnx --ort "$faulty"
   has err 'in the verification, round 1 of promotion, while it loaded both models'

@@ -123,6 +123,35 @@ static void the_last_round_is_given_back_smallest_errors_first(void **state) {
   assert_int_equal(p.promotions.count, 3);
 }
 
+static void all_are_promoted_in_the_order_of_computation(void **state) {
+  struct promoting p = begin(state);
+  p.verdict.claims = &p.claim;
+  p.verdict.values = p.errors;
+  measure(&p, "a", 0.001);
+  measure(&p, "c", 0.5);
+  struct promotions all = promote_all(&p.f->g, &p.f->p, &p.verdict, &p.f->arena);
+  static const char *const labels[] = {"a", "b", "c"};  // d leads to no failed claim
+  assert_int_equal(all.count, 3);
+  for (size_t i = 0; i < all.count; i++)
+    assert_int_equal(all.log[i].value, value_id(&p.f->g, labels[i]));
+  struct promotions first = promote_first(&all, 2, (size_t)p.f->g.n_values, &p.f->arena);
+  assert_int_equal(first.rung[value_id(&p.f->g, "b")], 1);
+  assert_int_equal(first.rung[value_id(&p.f->g, "c")], 0);
+}
+
+// One rung up may be a format with a coarser step, as bf16 after fp16.
+static void all_are_promoted_to_the_widest_format(void **state) {
+  struct promoting p = begin(state);
+  p.verdict.claims = &p.claim;
+  p.verdict.values = p.errors;
+  p.f->p.n_ladder = 3;
+  p.f->p.ladder[1] = FORMAT_BF16;
+  p.f->p.ladder[2] = FORMAT_FP32;
+  struct promotions all = promote_all(&p.f->g, &p.f->p, &p.verdict, &p.f->arena);
+  assert_int_equal(all.log[0].to, FORMAT_FP32);
+  assert_int_equal(all.rung[value_id(&p.f->g, "a")], 2);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -132,6 +161,8 @@ int main(void) {
       TEST(later_rounds_take_smaller_errors),
       TEST(the_first_value_that_is_not_finite_is_promoted),
       TEST(without_errors_nothing_is_left_to_promote),
+      TEST(all_are_promoted_in_the_order_of_computation),
+      TEST(all_are_promoted_to_the_widest_format),
       TEST(the_last_round_is_given_back_smallest_errors_first),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,208 @@
+// The stages that judge a plan by its claims, and those that promote until they hold. See run.h.
+#include "promote.h"
+#include "run.h"
+
+#include <math.h>
+
+// Both models run from here on, the narrow one as the last round of promotion left it.
+static void note_stage(struct run *r, const char *stage) {
+  const struct promotions *p = &r->promotions;
+  if (p->count)
+    stage = arena_printf(&r->arena, "%s, round %d of promotion", stage, p->log[p->count - 1].round);
+  recorder_stage(r->recorder, stage, true);
+}
+
+// What verify measured of each value stands in the plan that is saved.
+static void record_errors(struct run *r) {
+  const struct verdict *v = &r->verdict;
+  double *errors = arena_array(&r->arena, (size_t)v->n_values, sizeof *errors);
+  for (int i = 0; i < v->n_values; i++)
+    errors[i] = v->values[i].runs > 0 ? compare_relative_l2(&v->values[i]) : NAN;
+  r->plan.errors = errors;
+  struct measured_claim *measured = arena_array(&r->arena, (size_t)v->n_claims, sizeof *measured);
+  for (int i = 0; i < v->n_claims; i++)
+    measured[i] = (struct measured_claim){.claim = v->claims[i].claim,
+                                          .output = v->claims[i].output,
+                                          .sample = v->claims[i].sample,
+                                          .value = v->claims[i].measured,
+                                          .holds = v->claims[i].holds};
+  r->plan.measured = measured;
+  r->plan.n_measured = v->n_claims;
+}
+
+// Runs both models on the held-out samples.
+static enum status judge_claims(struct run *r) {
+  struct verify_options options = {
+      .threads = r->settings->threads,
+      .progress = !r->settings->quiet,
+      .steps = r->held_out,
+      .n_steps = r->n_held_out,
+      .held_out = r->held_out_apart,
+      .recorder = r->recorder,
+  };
+  note_stage(r, "the verification");
+  TRY(verify_run(&r->verdict, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples,
+                 &options, &r->arena, r->diag));
+  r->has_verdict = true;
+  record_errors(r);
+  return STATUS_OK;
+}
+
+enum status run_verify(struct run *r) {
+  TRY(judge_claims(r));
+  recorder_action(r->recorder, "while the result was tried at every optimisation level");
+  enum status status =
+      verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->samples, r->held_out[0], r->diag);
+  recorder_stage(r->recorder, "what follows the verification", false);
+  return status;
+}
+
+// Runs calibration samples, evenly chosen, to see which tensors introduce errors.
+static enum status rehearse(struct run *r, struct verdict *out) {
+  size_t wanted = (size_t)r->policy.promotion_samples;
+  size_t count = r->n_calibration < wanted ? r->n_calibration : wanted;
+  size_t *steps = arena_array(&r->arena, count, sizeof *steps);
+  for (size_t i = 0; i < count; i++)
+    steps[i] = r->calibration[i * r->n_calibration / count];
+  struct verify_options options = {
+      .threads = r->settings->threads,
+      .progress = !r->settings->quiet,
+      .steps = steps,
+      .n_steps = count,
+      .recorder = r->recorder,
+  };
+  note_stage(r, "the search for what to promote");
+  enum status status = verify_run(out, &r->graph, &r->emitted_graph, &r->plan, r->engine,
+                                  r->samples, &options, &r->arena, r->diag);
+  recorder_stage(r->recorder, "what follows the search for what to promote", true);
+  return status;
+}
+
+static enum status plan_and_rewrite(struct run *r) {
+  r->has_verdict = false;
+  TRY(run_plan(r));
+  return run_rewrite(r);
+}
+
+// One that is only tried: whether the engine loads it does not count yet.
+static enum status try_promotions(struct run *r, const struct promotions *all, size_t count) {
+  r->promotions = promote_first(all, count, (size_t)r->graph.n_values, &r->arena);
+  TRY(plan_and_rewrite(r));
+  return judge_claims(r);
+}
+
+// The last round of promotion may have taken more than the claims need. In the rounds that are left
+// it is halved, the largest errors first, down to the fewest tensors for which they hold.
+static enum status give_back(struct run *r, int rounds) {
+  struct promotions all = r->promotions;
+  size_t enough = all.count, too_few = promote_before_last_round(&all), tried = enough;
+  for (; rounds > 0 && enough - too_few > 1; rounds--) {
+    tried = too_few + (enough - too_few) / 2;
+    TRY(try_promotions(r, &all, tried));
+    *(r->verdict.holds ? &enough : &too_few) = tried;
+  }
+  if (enough == all.count && tried == enough)
+    return STATUS_OK;
+  r->promotions = promote_first(&all, enough, (size_t)r->graph.n_values, &r->arena);
+  TRY(plan_and_rewrite(r));
+  return run_verify(r);
+}
+
+// Where promotion ends with nothing narrow, what it was to save is gone: the plan without it is
+// refused instead, with what it measured.
+static enum status take_back_promotions(struct run *r) {
+  r->promotions = (struct promotions){0};
+  r->promotion_failed = true;
+  TRY(plan_and_rewrite(r));
+  return run_verify(r);
+}
+
+// How many of `all` to try next, between too few and too many: as long as only the former is
+// known, twice as many as the last time.
+static size_t next_try(const struct promotions *all, size_t too_few, size_t too_many, int rounds) {
+  if (too_many <= all->count)
+    return too_few + (too_many - too_few) / 2;
+  size_t least = rounds > 2 ? all->count >> (rounds - 2) : all->count / 2;
+  size_t tried = too_few > 0 ? 2 * too_few : least > 0 ? least : 1;
+  return tried < all->count ? tried : too_few;
+}
+
+// What holds and is modelled to be fastest so far.
+struct best {
+  struct promotions promotions;
+  double seconds;  // INFINITY: nothing holds
+};
+
+// Promotes, of `all`, as few from the front as the claims need.
+static enum status promote_from_inputs(struct run *r, const struct promotions *all,
+                                       struct best *best) {
+  size_t too_few = 0, too_many = all->count + 1;
+  for (int left = r->policy.promotion_rounds; left > 0;) {
+    size_t tried = next_try(all, too_few, too_many, r->policy.promotion_rounds);
+    if (tried == too_few)
+      break;
+    r->promotions = promote_first(all, tried, (size_t)r->graph.n_values, &r->arena);
+    TRY(plan_and_rewrite(r));
+    if (plan_is_identity(&r->plan) || r->plan.costs.time_after >= best->seconds) {
+      too_many = tried;
+      continue;
+    }
+    TRY(judge_claims(r));
+    left--;
+    *(r->verdict.holds ? &too_many : &too_few) = tried;
+    if (r->verdict.holds)
+      *best = (struct best){r->promotions, r->plan.costs.time_after};
+  }
+  return STATUS_OK;
+}
+
+// The held-out samples say which claims fail and when they hold; what to promote for that, errors
+// on calibration samples say. Ends early where it can only become slower than the best.
+static enum status promote_largest_errors(struct run *r, const struct best *best) {
+  int round = 1;
+  for (; !r->verdict.holds && round <= r->policy.promotion_rounds; round++) {
+    struct verdict rehearsal;
+    TRY(rehearse(r, &rehearsal));
+    if (!promote_choose(&r->promotions, &r->graph, &r->plan, &r->verdict, rehearsal.values, round,
+                        &r->arena))
+      break;
+    TRY(plan_and_rewrite(r));
+    if (r->plan.costs.time_after >= best->seconds)
+      return STATUS_OK;
+    if (plan_is_identity(&r->plan))
+      return take_back_promotions(r);
+    TRY(run_verify(r));
+  }
+  bool promoted = r->verdict.holds && r->promotions.count > 0;
+  return promoted ? give_back(r, r->policy.promotion_rounds + 1 - round) : STATUS_OK;
+}
+
+// Two ways to promote: all that is computed first, since its rounding passes through the rest of
+// the network and small errors add up; and what has the largest error of its own. Of the results
+// that hold, the one that is modelled to be faster is taken.
+enum status run_until_claims_hold(struct run *r) {
+  TRY(plan_and_rewrite(r));
+  if (plan_is_identity(&r->plan) && !r->plan.tf32)
+    return STATUS_OK;
+  TRY(run_verify(r));
+  if (r->verdict.holds || r->policy.promotion_rounds == 0)
+    return STATUS_OK;
+  struct verdict unpromoted = r->verdict;
+  struct best best = {.seconds = INFINITY};
+  struct promotions all = promote_all(&r->graph, &r->plan, &r->verdict, &r->arena);
+  TRY(promote_from_inputs(r, &all, &best));
+
+  r->promotions = (struct promotions){0};
+  TRY(plan_and_rewrite(r));
+  r->verdict = unpromoted;
+  r->has_verdict = true;
+  record_errors(r);
+  TRY(promote_largest_errors(r, &best));
+  if (isinf(best.seconds) ||
+      (r->has_verdict && verdict_holds(&r->verdict) && r->plan.costs.time_after < best.seconds))
+    return STATUS_OK;
+  r->promotions = best.promotions;
+  r->promotion_failed = false;
+  TRY(plan_and_rewrite(r));
+  return run_verify(r);
+}
