@@ -44,7 +44,8 @@ static enum status describe(struct inputs *in, struct declared *input, const str
                             const Onnx__ValueInfoProto *proto, struct arena *a, struct diag *d) {
   input->name = proto->name ? proto->name : "";
   input->value = graph_lookup(g, 0, input->name);
-  input->optional = input->value >= 0 && g->values[input->value].initializer;
+  const struct value *v = input->value >= 0 ? &g->values[input->value] : NULL;
+  input->optional = v && (v->initializer || v->sparse_default);
   const Onnx__TypeProto *type = proto->type;
   if (!type || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET)
     return STATUS_OK;

@@ -200,7 +200,8 @@ def widen_node(node):
 def emulated(model):
     """The model with all fp16 values in fp32, rounded to fp16 where they are made."""
     types = types_of(model)
-    for body, by_name in zip(list(graphs(model.graph)), types):
+    # Bodies first: the nodes that hold them are copied.
+    for body, by_name in reversed(list(zip(graphs(model.graph), types))):
         nodes = []
         for node in body.node:
             widen_node(node)
