@@ -1,0 +1,277 @@
+// Reads what stands before nodes and values in a plan file: model, policy, rules, overrides,
+// statistics, claims and promotions. What a plan can be applied without may be missing; what is
+// there must be right.
+#include "plan_reader.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- names ----
+
+static bool metric_find(const char *name, enum metric *out) {
+  for (int k = METRIC_MAX_ABS; k <= METRIC_FINITE; k++)
+    if (strcmp(metric_name((enum metric)k), name) == 0) {
+      *out = (enum metric)k;
+      return true;
+    }
+  return false;
+}
+
+static bool constants_rule_find(const char *name, enum constants_rule *out) {
+  for (int k = CONSTANTS_KEEP_WIDE; k <= CONSTANTS_INFINITY; k++)
+    if (strcmp(constants_rule_name((enum constants_rule)k), name) == 0) {
+      *out = (enum constants_rule)k;
+      return true;
+    }
+  return false;
+}
+
+// A list of strings, NULL-terminated.
+static enum status reader_texts(struct plan_reader *r, const cJSON *object, const char *key,
+                                const char ***out) {
+  const cJSON *list, *item;
+  TRY(reader_member(r, object, key, &list));
+  size_t count = 0;
+  *out = arena_array(r->arena, (size_t)cJSON_GetArraySize(list) + 1, sizeof **out);
+  cJSON_ArrayForEach(item, list) {
+    if (!cJSON_IsString(item))
+      return READ_FAIL(r, "\"%s\" is not a list of strings", key);
+    (*out)[count++] = arena_strdup(r->arena, item->valuestring);
+  }
+  return STATUS_OK;
+}
+
+// ---- model and policy ----
+
+static enum status keep_or_narrow(struct plan_reader *r, const char *key, const char *text,
+                                  bool *narrow) {
+  *narrow = strcmp(text, "narrow") == 0;
+  if (*narrow || strcmp(text, "keep") == 0)
+    return STATUS_OK;
+  return READ_FAIL(r, "policy.%s is \"%s\": it must be keep or narrow", key, text);
+}
+
+static enum status read_model_and_policy(struct plan_reader *r, const cJSON *root) {
+  struct plan *p = r->plan;
+  int schema;
+  TRY(reader_integer(r, root, "schema", &schema));
+  if (schema != 1)
+    return READ_FAIL(r, "this program reads plan files of schema 1");
+  const cJSON *model, *policy, *item;
+  TRY(reader_member(r, root, "model", &model));
+  const char *sha256;
+  TRY(reader_text(r, model, "sha256", &sha256));
+  TRY(reader_text(r, model, "file", &p->model_file));
+  p->raised_to = r->graph->model->raised_to;
+  if (strcmp(sha256, r->graph->model->sha256) != 0) {
+    diag_hint(r->diag, "make the plan again from this model, or give the model it was made from");
+    return READ_FAIL(r, "the plan is of another model (%s, SHA-256 %.12s...; this one is %.12s...)",
+                     p->model_file, sha256, r->graph->model->sha256);
+  }
+  memcpy(p->model_sha256, r->graph->model->sha256, sizeof p->model_sha256);
+  TRY(reader_member(r, root, "policy", &policy));
+  TRY(reader_text(r, policy, "name", &p->policy_name));
+  TRY(reader_integer(r, policy, "version", &p->policy_version));
+  const char *text;
+  TRY(reader_text(r, policy, "sha256", &text));
+  snprintf(p->policy_sha256, sizeof p->policy_sha256, "%s", text);
+  TRY(reader_texts(r, policy, "overrides", &p->overrides));
+  TRY(reader_text(r, policy, "inputs", &text));
+  TRY(keep_or_narrow(r, "inputs", text, &p->narrow_inputs));
+  TRY(reader_text(r, policy, "outputs", &text));
+  TRY(keep_or_narrow(r, "outputs", text, &p->narrow_outputs));
+  TRY(reader_member(r, policy, "flush_to_zero", &item));
+  p->ftz = cJSON_IsTrue(item);
+  TRY(reader_text(r, policy, "constants", &text));
+  if (!constants_rule_find(text, &p->constants))
+    return READ_FAIL(r, "policy.constants is none of keep_wide, saturate, infinity");
+  return STATUS_OK;
+}
+
+// Thresholds and rules serve people: a plan without them may be applied all the same.
+static enum status read_thresholds(struct plan_reader *r, const cJSON *root) {
+  struct plan_thresholds *t = &r->plan->thresholds;
+  const struct {
+    const char *key;
+    double *out;
+  } numbers[] = {{"margin", &t->margin},
+                 {"max_zero_fraction", &t->max_zero_fraction},
+                 {"max_subnormal_fraction", &t->max_subnormal_fraction},
+                 {"constant_max_zero_fraction", &t->constant_max_zero_fraction},
+                 {"constant_max_subnormal_fraction", &t->constant_max_subnormal_fraction},
+                 {"max_lost_fraction", &t->max_lost_fraction},
+                 {"max_angle_step", &t->max_angle_step}};
+  const cJSON *policy = cJSON_GetObjectItemCaseSensitive(root, "policy");
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(policy, "thresholds");
+  for (size_t k = 0; list && k < sizeof numbers / sizeof numbers[0]; k++)
+    if (!json_to_number(cJSON_GetObjectItemCaseSensitive(list, numbers[k].key), numbers[k].out))
+      return READ_FAIL(r, "policy.thresholds: \"%s\" is missing or no number", numbers[k].key);
+  t->keep_integers = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(list, "keep_integers"));
+  return STATUS_OK;
+}
+
+static enum status read_rules(struct plan_reader *r, const cJSON *root) {
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "rules"), *item;
+  struct rule *rules =
+      arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *r->plan->rules);
+  r->plan->rules = rules;
+  json_push_key(&r->at, "rules");
+  cJSON_ArrayForEach(item, list) {
+    json_push_index(&r->at, r->plan->n_rules);
+    struct rule *rule = &rules[r->plan->n_rules];
+    TRY(reader_text(r, item, "rule", &rule->id));
+    TRY(reader_class(r, item, "class", &rule->class));
+    TRY(reader_text(r, item, "why", &rule->why));
+    map_put(&r->rules, 0, rule->id, r->plan->n_rules++);
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  return STATUS_OK;
+}
+
+static enum status read_ladder(struct plan_reader *r, const cJSON *root) {
+  struct plan *p = r->plan;
+  const cJSON *policy, *ladder, *item;
+  TRY(reader_member(r, root, "policy", &policy));
+  TRY(reader_member(r, policy, "ladder", &ladder));
+  cJSON_ArrayForEach(item, ladder) {
+    const struct format *f = cJSON_IsString(item) ? format_find(item->valuestring) : NULL;
+    if (!f || p->n_ladder == (int)(sizeof p->ladder / sizeof p->ladder[0]))
+      return READ_FAIL(r, "policy.ladder is not a list of at most 8 formats");
+    if (item == ladder->child && policy_is_operand_format(f->id)) {
+      p->tf32 = f->id == FORMAT_TF32;
+      p->has_operand_format = !p->tf32;
+      p->operand_format = f->id;
+      continue;
+    }
+    p->ladder[p->n_ladder++] = f->id;
+  }
+  return p->n_ladder > 0 ? STATUS_OK : READ_FAIL(r, "policy.ladder is empty");
+}
+
+static enum status read_statistics(struct plan_reader *r, const cJSON *root) {
+  struct plan *p = r->plan;
+  const cJSON *statistics;
+  TRY(reader_member(r, root, "statistics", &statistics));
+  const char *source, *sha256;
+  int steps, sample;
+  TRY(reader_text(r, statistics, "source", &source));
+  TRY(reader_integer(r, statistics, "samples", &steps));
+  TRY(reader_integer(r, statistics, "elements_per_histogram", &sample));
+  TRY(reader_text(r, statistics, "sha256", &sha256));
+  int samples;
+  TRY(reader_integer(r, statistics, "samples_with_held_out", &samples));
+  p->samples = (size_t)samples;
+  const cJSON *share = cJSON_GetObjectItemCaseSensitive(statistics, "hold_out_share");
+  if (!share)
+    TRY(reader_integer(r, statistics, "hold_out_every", &p->hold_out.every));
+  else if (!json_to_number(share, &p->hold_out.share))
+    return READ_FAIL(r, "statistics.hold_out_share is not a number");
+  p->has_trace = strcmp(source, "none") != 0;
+  p->synthetic = strcmp(source, "synthetic") == 0;
+  p->steps = (size_t)steps;
+  p->sample = (size_t)sample;
+  snprintf(p->samples_sha256, sizeof p->samples_sha256, "%s", sha256);
+  return STATUS_OK;
+}
+
+static enum status read_override(struct plan_reader *r, const cJSON *item, struct override *o) {
+  TRY(reader_text(r, item, "glob", &o->glob));
+  TRY(reader_format(r, item, "format", &o->format));
+  double scale;
+  int exponent;
+  o->has_scale = json_to_number(cJSON_GetObjectItemCaseSensitive(item, "scale"), &scale);
+  if (o->has_scale && (!isfinite(scale) || frexp(scale, &exponent) != 0.5))
+    return READ_FAIL(r, "\"scale\" is not a power of two");
+  o->scale_log2 = o->has_scale ? exponent - 1 : 0;
+  return reader_text(r, item, "note", &o->note);
+}
+
+// What a person decided is for people: what it led to stands at the nodes.
+static enum status read_overrides(struct plan_reader *r, const cJSON *root) {
+  const cJSON *section = cJSON_GetObjectItemCaseSensitive(root, "overrides_from"), *list, *item;
+  if (!section)
+    return STATUS_OK;
+  struct overrides *o = arena_alloc(r->arena, sizeof *o);
+  const char *sha256;
+  TRY(reader_text(r, section, "file", &o->file));
+  TRY(reader_text(r, section, "sha256", &sha256));
+  snprintf(o->sha256, sizeof o->sha256, "%s", sha256);
+  TRY(reader_member(r, root, "overrides", &list));
+  o->list = arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *o->list);
+  cJSON_ArrayForEach(item, list) TRY(read_override(r, item, &o->list[o->count++]));
+  r->plan->by_hand = o;
+  return STATUS_OK;
+}
+
+static enum status read_claim(struct plan_reader *r, const cJSON *item, struct claim *c) {
+  const char *metric;
+  const cJSON *limit;
+  TRY(reader_text(r, item, "id", &c->id));
+  TRY(reader_text(r, item, "metric", &metric));
+  if (!metric_find(metric, &c->metric))
+    return READ_FAIL(r, "unknown metric \"%s\"", metric);
+  TRY(reader_member(r, item, "limit", &limit));
+  if (!json_to_number(limit, &c->limit))
+    return READ_FAIL(r, "\"limit\" is not a number");
+  if (!cJSON_GetObjectItemCaseSensitive(item, "outputs"))
+    return STATUS_OK;
+  return reader_texts(r, item, "outputs", &c->outputs);
+}
+
+static enum status read_claims(struct plan_reader *r, const cJSON *root) {
+  const cJSON *claims, *item;
+  TRY(reader_member(r, root, "claims", &claims));
+  r->plan->claims =
+      arena_array(r->arena, (size_t)cJSON_GetArraySize(claims), sizeof *r->plan->claims);
+  json_push_key(&r->at, "claims");
+  cJSON_ArrayForEach(item, claims) {
+    json_push_index(&r->at, r->plan->n_claims);
+    TRY(read_claim(r, item, &r->plan->claims[r->plan->n_claims++]));
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  return STATUS_OK;
+}
+
+static enum status read_promotion(struct plan_reader *r, const cJSON *item, struct promotion *p) {
+  const cJSON *error;
+  TRY(reader_integer(r, item, "round", &p->round));
+  TRY(reader_label(r, item, "value", &p->value));
+  const cJSON *from = cJSON_GetObjectItemCaseSensitive(item, "from");
+  p->from = r->plan->operand_format;
+  if (!r->plan->has_operand_format || !cJSON_IsString(from) ||
+      strcmp(from->valuestring, formats[p->from].name) != 0)
+    TRY(reader_format(r, item, "from", &p->from));
+  TRY(reader_format(r, item, "to", &p->to));
+  TRY(reader_member(r, item, "error", &error));
+  return json_to_number(error, &p->error) ? STATUS_OK : READ_FAIL(r, "\"error\" is not a number");
+}
+
+// What was promoted is for people: what it led to stands at the nodes.
+static enum status read_promotions(struct plan_reader *r, const cJSON *root) {
+  const cJSON *list, *item;
+  TRY(reader_member(r, root, "promotions", &list));
+  struct promotions *p = arena_alloc(r->arena, sizeof *p);
+  p->log = arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *p->log);
+  json_push_key(&r->at, "promotions");
+  cJSON_ArrayForEach(item, list) {
+    json_push_index(&r->at, (int)p->count);
+    TRY(read_promotion(r, item, &p->log[p->count++]));
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
+  r->plan->promotions = p;
+  return STATUS_OK;
+}
+
+enum status plan_read_head(struct plan_reader *r, const cJSON *root) {
+  TRY(read_model_and_policy(r, root));
+  TRY(read_ladder(r, root));
+  TRY(read_thresholds(r, root));
+  TRY(read_rules(r, root));
+  TRY(read_overrides(r, root));
+  TRY(read_statistics(r, root));
+  TRY(read_claims(r, root));
+  return read_promotions(r, root);
+}
