@@ -41,6 +41,8 @@ enum reason {
 };
 const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"
 const char *reason_text(enum reason r);  // a sentence for people
+// False if no reason has this name; *out stays then.
+bool reason_find(const char *name, enum reason *out);
 
 // The test of one value against one format; numbers as in stats_fit or the constants count.
 struct fit {

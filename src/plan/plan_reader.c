@@ -44,9 +44,8 @@ enum status reader_format(struct plan_reader *r, const cJSON *object, const char
 
 void reader_reason(const cJSON *object, const char *key, enum reason *out) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-  for (int k = 0; cJSON_IsString(item) && k < REASON_COUNT; k++)
-    if (strcmp(reason_name((enum reason)k), item->valuestring) == 0)
-      *out = (enum reason)k;
+  if (cJSON_IsString(item))
+    reason_find(item->valuestring, out);
 }
 
 enum status reader_label(struct plan_reader *r, const cJSON *object, const char *key, int *value) {

@@ -58,10 +58,10 @@ static enum status format(struct reading *r, const cJSON *object, const char *ke
 
 static enum reason reason(const cJSON *object, const char *key) {
   const cJSON *item = member(object, key);
-  for (int k = 0; cJSON_IsString(item) && k < REASON_COUNT; k++)
-    if (strcmp(reason_name((enum reason)k), item->valuestring) == 0)
-      return (enum reason)k;
-  return REASON_NONE;
+  enum reason found = REASON_NONE;
+  if (cJSON_IsString(item))
+    reason_find(item->valuestring, &found);
+  return found;
 }
 
 static enum status list(struct reading *r, const cJSON *object, const char *key,
