@@ -2,8 +2,6 @@
 // only; and what is mapped may change meanwhile, which is found by a second look. Hashes.
 #include "file.h"
 
-#include "arena.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -118,4 +116,18 @@ void sha256_hex(const void *data, size_t size, char hex[65]) {
   struct hash *h = hash_begin();
   hash_add(h, data, size);
   hash_end(h, hex);
+}
+
+// ---- Names ----
+
+const char *file_base(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+const char *file_beside(const char *path, const char *from, struct arena *a) {
+  const char *slash = strrchr(from, '/');
+  if (!path || path[0] == '/' || !slash)
+    return path;
+  return arena_printf(a, "%.*s/%s", (int)(slash - from), from, path);
 }

@@ -2,6 +2,7 @@
 #ifndef FILE_H
 #define FILE_H
 
+#include "arena.h"
 #include "diag.h"
 
 #include <stdbool.h>
@@ -57,6 +58,9 @@ void file_remove_pending(void);
 
 // "b" of "a/b".
 const char *file_base(const char *path);
+// `path`, which may be NULL, as it is meant in the file `from`: below that file's folder unless it
+// is absolute.
+const char *file_beside(const char *path, const char *from, struct arena *a);
 
 // SHA-256 as lower-case hex: of pieces (hash_end frees; NULL does nothing), or of one array.
 struct hash;

@@ -29,11 +29,6 @@ static enum status fail_errno(struct diag *d, const char *path) {
 
 // ---- Names that are in use ----
 
-const char *file_base(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 // Temporary files in the making, for file_remove_pending: the only state of the process that the
 // library keeps, since a signal handler has no other way to find them.
 enum { MOST_PENDING = 8 };

@@ -4,6 +4,7 @@
 
 #include "batch_show.h"
 #include "child.h"
+#include "clock.h"
 #include "policy.h"
 
 #include <errno.h>
@@ -100,7 +101,7 @@ static enum status finish(struct batch *b, struct slot *s, const struct process_
   struct ending ending = {
       .process = *p,
       .timed_out = s->timed_out,
-      .seconds = batch_show_now() - s->began,
+      .seconds = clock_seconds() - s->began,
       .limits = b->options->limits,
   };
   const char *folder = folder_of(b, s->model);
@@ -217,7 +218,7 @@ static enum status start_locked(struct batch *b, size_t model, const char *folde
       .lock = lock,
   };
   struct slot *s = free_slot(b);
-  *s = (struct slot){.model = model, .lock = lock, .began = batch_show_now()};
+  *s = (struct slot){.model = model, .lock = lock, .began = clock_seconds()};
   status = status == STATUS_OK ? process_start(&start, &s->pid, b->diag) : status;
   if (status != STATUS_OK) {
     s->pid = 0;
@@ -259,7 +260,7 @@ static enum status start_model(struct batch *b, size_t model) {
   TRY(lock_folder(b, folder, &lock));
   if (lock >= 0)
     return start_locked(b, model, folder, lock);
-  b->items[model].not_before = batch_show_now() + 1e-3 * TICK_MS;
+  b->items[model].not_before = clock_seconds() + 1e-3 * TICK_MS;
   return STATUS_OK;
 }
 
@@ -275,7 +276,7 @@ static bool fits(const struct batch *b, double memory, double available) {
 static enum status start_what_fits(struct batch *b) {
   if (b->running == b->options->jobs)
     return STATUS_OK;
-  double available = (double)process_memory_available(), now = batch_show_now();
+  double available = (double)process_memory_available(), now = clock_seconds();
   while (b->first < b->n_order && b->items[b->order[b->first]].state == DONE)
     b->first++;
   for (size_t i = b->first; i < b->n_order && b->running < b->options->jobs; i++) {
@@ -307,7 +308,7 @@ static enum status look_at_slots(struct batch *b) {
     struct process_ended ended;
     if (process_try_wait(s->pid, &ended)) {
       TRY(finish(b, s, &ended));
-    } else if (batch_show_now() - s->began > timeout) {
+    } else if (clock_seconds() - s->began > timeout) {
       s->timed_out = true;
       kill(-s->pid, SIGKILL);
     }
@@ -333,7 +334,7 @@ static enum status loop(struct batch *b) {
   const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
   enum status status = STATUS_OK;
   while (b->n_done < b->n_order && status == STATUS_OK) {
-    b->idle_since = b->running ? batch_show_now() : b->idle_since;
+    b->idle_since = b->running ? clock_seconds() : b->idle_since;
     status = start_what_fits(b);
     b->show.running = (size_t)b->running;
     batch_show_tick(&b->show);
@@ -464,7 +465,7 @@ enum status batch_run(struct batch_outcome *out, const struct zoo *z, const stru
   b->show.total = b->show.done + b->n_order;
   for (size_t i = 0; i < b->n_order; i++)
     b->show.work_total += b->items[b->order[i]].work;
-  b->idle_since = batch_show_now();
+  b->idle_since = clock_seconds();
   batch_show_begin(&b->show, out->kept);
   enum status status = loop(b);
   batch_show_end(&b->show);

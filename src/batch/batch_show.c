@@ -3,18 +3,13 @@
 #define _DEFAULT_SOURCE  // TIOCGWINSZ
 #include "batch_show.h"
 
+#include "clock.h"
+
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NAME_LENGTH = 40, REASON_LENGTH = 160, LINE_LENGTH = 512 };
-
-double batch_show_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void batch_show_name(FILE *out, const char *name, size_t longest) {
   size_t length = strlen(name);
@@ -32,7 +27,7 @@ static void clear_line(const struct batch_show *s) {
 
 void batch_show_begin(struct batch_show *s, size_t kept) {
   s->terminal = isatty(STDERR_FILENO) != 0;
-  s->began = batch_show_now();
+  s->began = clock_seconds();
   if (s->quiet)
     return;
   fprintf(stderr, "%zu model%s", s->total, s->total == 1 ? "" : "s");
@@ -86,7 +81,7 @@ void batch_show_tick(const struct batch_show *s) {
       fprintf(out, ", %zu %s", s->by_outcome[o], outcome_name((enum outcome)o));
   if (s->work_done > 0 && s->work_done < s->work_total) {
     fputs(", about ", out);
-    print_time(out, (batch_show_now() - s->began) * (s->work_total - s->work_done) / s->work_done);
+    print_time(out, (clock_seconds() - s->began) * (s->work_total - s->work_done) / s->work_done);
     fputs(" left", out);
   }
   if (s->current) {

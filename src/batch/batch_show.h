@@ -11,11 +11,9 @@ struct batch_show {
   size_t running;
   size_t by_outcome[OUTCOME_COUNT];
   double work_done, work_total;  // of this run, in any unit, for the time left
-  double began;                  // as batch_show_now
+  double began;                  // as clock_seconds
   const char *current;           // the model started last
 };
-
-double batch_show_now(void);  // seconds of a clock that is never set
 
 void batch_show_begin(struct batch_show *s, size_t kept);
 // `note` is NULL or what to add.

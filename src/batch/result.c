@@ -339,8 +339,7 @@ bool result_read(struct result *r, const char *name, const char *folder, struct 
   struct reader reader = {.text = text, .file = path, .arena = a, .diag = &ignored};
   bool good = fields_read_object(&reader, root, fields, r) == STATUS_OK;
   cJSON_Delete(root);
-  const char *slash = strrchr(folder, '/');
-  r->folder = slash ? slash + 1 : folder;
+  r->folder = file_base(folder);
   return good && (!name || strcmp(r->name, name) == 0);
 }
 

@@ -27,13 +27,6 @@ static const struct field fields[] = {
     END,
 };
 
-static const char *from_folder(struct arena *a, const char *list, const char *path) {
-  const char *slash = strrchr(list, '/');
-  if (!path || path[0] == '/' || !slash)
-    return path;
-  return arena_printf(a, "%.*s/%s", (int)(slash - list), list, path);
-}
-
 static void add_argument(struct arena *a, struct zoo_model *m, const char *option,
                          const char *value) {
   size_t capacity = m->n_overrides;
@@ -44,11 +37,11 @@ static void add_argument(struct arena *a, struct zoo_model *m, const char *optio
 
 static void add_model(struct zoo *z, const char *list, const struct line *l) {
   struct arena *a = z->arena;
-  struct zoo_model *m = zoo_add(z, l->name ? l->name : l->model, from_folder(a, list, l->model));
-  m->samples = from_folder(a, list, l->samples);
+  struct zoo_model *m = zoo_add(z, l->name ? l->name : l->model, file_beside(l->model, list, a));
+  m->samples = file_beside(l->samples, list, a);
   // As everywhere, what holds a '/' or '.' is a path and anything else a shipped policy's name.
-  m->policy = l->policy && strpbrk(l->policy, "/.") ? from_folder(a, list, l->policy) : l->policy;
-  m->by_hand = from_folder(a, list, l->overrides);
+  m->policy = l->policy && strpbrk(l->policy, "/.") ? file_beside(l->policy, list, a) : l->policy;
+  m->by_hand = file_beside(l->overrides, list, a);
   if (l->format)
     add_argument(a, m, "--format", l->format);
   if (l->io)

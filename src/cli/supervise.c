@@ -8,6 +8,7 @@
 #include "supervise.h"
 
 #include "child.h"
+#include "clock.h"
 #include "file.h"
 
 #include <errno.h>
@@ -35,16 +36,10 @@ static sigset_t waited_for(void) {
   return set;
 }
 
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 // Waits for a signal of the set, not beyond `end` (0: for ever). -1 when that has come.
 static int next_signal(const sigset_t *set, double end) {
   for (;;) {
-    double left = end > 0 ? end - seconds_now() : 3600;
+    double left = end > 0 ? end - clock_seconds() : 3600;
     if (left <= 0)
       return -1;
     struct timespec wait = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
@@ -56,7 +51,7 @@ static int next_signal(const sigset_t *set, double end) {
 
 // The child's state at its end. *late: it was killed, since its time was over.
 static int wait_for(pid_t child, const sigset_t *set, double timeout, bool *late) {
-  double end = timeout > 0 ? seconds_now() + timeout : 0;
+  double end = timeout > 0 ? clock_seconds() + timeout : 0;
   int state = 0;
   *late = false;
   while (waitpid(child, &state, WNOHANG) == 0) {

@@ -162,9 +162,9 @@ void updates_terms(struct updates_piece *p, const double *terms, size_t n) {
   updates_sum_end(&s, p);
 }
 
-// ---- Merging ----
+// ---- Runs ----
 
-void updates_merge_piece(struct updates_piece *into, const struct updates_piece *p) {
+static void merge_piece(struct updates_piece *into, const struct updates_piece *p) {
   into->pairs += p->pairs;
   into->zero_updates += p->zero_updates;
   into->not_finite += p->not_finite;
@@ -199,21 +199,10 @@ static struct updates_window *window_at(struct updates *u, size_t window) {
 void updates_end_run(struct updates *u, const struct updates_piece *run, size_t window) {
   struct updates_window *w = window_at(u, window);
   u->runs++;
-  updates_merge_piece(&u->total, run);
+  merge_piece(&u->total, run);
   w->updates += updates_count(run);
   for (int f = 0; f < FORMAT_COUNT; f++)
     w->below[f] += updates_below_step(run, (enum format_id)f);
-}
-
-void updates_merge(struct updates *u, const struct updates *other) {
-  u->runs += other->runs;
-  updates_merge_piece(&u->total, &other->total);
-  for (size_t i = 0; i < other->n_windows; i++) {
-    struct updates_window *w = window_at(u, i);
-    w->updates += other->windows[i].updates;
-    for (int f = 0; f < FORMAT_COUNT; f++)
-      w->below[f] += other->windows[i].below[f];
-  }
 }
 
 // ---- What follows ----
@@ -234,7 +223,7 @@ uint64_t updates_below_step(const struct updates_piece *p, enum format_id f) {
   return count_below(p, -formats[f].mantissa_bits);
 }
 
-uint64_t updates_below_half(const struct updates_piece *p, enum format_id f) {
+static uint64_t below_half(const struct updates_piece *p, enum format_id f) {
   return count_below(p, -formats[f].mantissa_bits - 1);
 }
 
@@ -247,7 +236,7 @@ double updates_lost_fraction(const struct updates *u, enum format_id f) {
 }
 
 double updates_lost_wholly_fraction(const struct updates *u, enum format_id f) {
-  return share(updates_below_half(&u->total, f), updates_count(&u->total));
+  return share(below_half(&u->total, f), updates_count(&u->total));
 }
 
 double updates_window_lost(const struct updates_window *w, enum format_id f) {

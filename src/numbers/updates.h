@@ -84,18 +84,14 @@ void updates_sum_end(const struct updates_sum *s, struct updates_piece *p);
 // The three in one.
 void updates_terms(struct updates_piece *p, const double *terms, size_t n);
 
-void updates_merge_piece(struct updates_piece *into, const struct updates_piece *p);
 // Ends a run of the site in `window` (index): adds its counts.
 void updates_end_run(struct updates *u, const struct updates_piece *run, size_t window);
-// Adds `other`, of the same site, window by window.
-void updates_merge(struct updates *u, const struct updates *other);
 
 // Updates: pairs with a finite u that is not 0.
 uint64_t updates_count(const struct updates_piece *p);
-// Those of which format f loses something at once (r_F < 1), and wholly (r_F < 1/2).
+// Those of which format f loses something at once (r_F < 1).
 uint64_t updates_below_step(const struct updates_piece *p, enum format_id f);
-uint64_t updates_below_half(const struct updates_piece *p, enum format_id f);
-// The same as shares of the updates; 0 where there are none.
+// They, and those that f loses wholly (r_F < 1/2), as shares of the updates; 0 without any.
 double updates_lost_fraction(const struct updates *u, enum format_id f);
 double updates_lost_wholly_fraction(const struct updates *u, enum format_id f);
 

@@ -131,7 +131,8 @@ enum status run_open_engine(struct run *r) {
   return STATUS_OK;
 }
 
-void run_divide(struct run *r, const struct hold_out *rule, size_t count) {
+// Divides `count` samples; see struct run. Order is kept.
+static void divide(struct run *r, const struct hold_out *rule, size_t count) {
   r->calibration = arena_array(&r->arena, count, sizeof *r->calibration);
   r->held_out = arena_array(&r->arena, count, sizeof *r->held_out);
   r->n_calibration = r->n_held_out = 0;
@@ -160,7 +161,7 @@ enum status run_open_samples(struct run *r, const struct hold_out *rule) {
     size_t count = s->random_samples ? s->random_samples : RANDOM_SAMPLES;
     TRY(samples_random(&r->samples, &r->graph, s->random, count, &r->arena, r->diag));
   }
-  run_divide(r, rule, samples_count(r->samples));
+  divide(r, rule, samples_count(r->samples));
   return STATUS_OK;
 }
 

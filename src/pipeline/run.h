@@ -106,7 +106,5 @@ const char *run_default_output(struct run *r);
 
 // Of a plan that was read: if the samples are not as many as it was made from, all are held out.
 void run_divide_as_planned(struct run *r);
-// Divides `count` samples; see struct run. Order is kept.
-void run_divide(struct run *r, const struct hold_out *rule, size_t count);
 
 #endif

@@ -173,7 +173,8 @@ static bool is_float_tensor(const struct graph *g, int v) {
          tensor_is_float(g->values[v].type.elem_type);
 }
 
-bool moves_elements(const struct graph *g, const struct node *node) {
+// Whether the node only moves elements (or changes their float type), input 0 to output 0.
+static bool moves_elements(const struct graph *g, const struct node *node) {
   static const char *const ops[] = {"Identity",  "Reshape", "Squeeze", "Unsqueeze", "Flatten",
                                     "Transpose", "Expand",  "Tile",    "Dropout",   "Cast"};
   if (node->n_inputs == 0 || node->n_outputs == 0 || !is_float_tensor(g, node->inputs[0]) ||

@@ -61,7 +61,4 @@ void matcher_init(struct matcher *m, struct graph *g, const struct formulas *f, 
 // Takes a bounded number of steps whatever the graph.
 bool matcher_match(struct matcher *m, const struct term *t, int n);
 
-// Whether the node only moves elements (or changes their float type), input 0 to output 0.
-bool moves_elements(const struct graph *g, const struct node *node);
-
 #endif

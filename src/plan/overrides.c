@@ -71,8 +71,7 @@ static const struct field file_fields[] = {
 };
 
 enum status overrides_read(struct overrides *o, const char *path, struct arena *a, struct diag *d) {
-  const char *slash = strrchr(path, '/');
-  *o = (struct overrides){.file = arena_strdup(a, slash ? slash + 1 : path)};
+  *o = (struct overrides){.file = arena_strdup(a, file_base(path))};
   struct reader r = {.file = path, .arena = a, .diag = d};
   cJSON *root;
   TRY(json_read(&root, &r.text, path, STATUS_POLICY, a, d));

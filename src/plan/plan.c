@@ -4,6 +4,7 @@
 // contents.
 #include "plan.h"
 
+#include "file.h"
 #include "plan_allow.h"
 #include "plan_assign.h"
 #include "plan_quantise.h"
@@ -221,15 +222,10 @@ static enum status plan_value(struct planner *pl, int v, struct diag *d) {
 
 // ---- provenance ----
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 static void record_provenance(struct plan *p, const struct graph *g, const struct trace *t,
                               const struct policy *policy, struct arena *a) {
   memcpy(p->model_sha256, g->model->sha256, sizeof p->model_sha256);
-  p->model_file = arena_strdup(a, file_name(g->model->path));
+  p->model_file = arena_strdup(a, file_base(g->model->path));
   p->raised_to = g->model->raised_to;
   p->policy_name = policy->name;
   p->policy_version = policy->version;

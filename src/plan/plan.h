@@ -276,10 +276,6 @@ int plan_main_variable(const struct graph *g, int n);
 // (OptionalGetElement's, that of a tensor): both are narrow, or none. -1: there is none.
 int plan_followed_variable(const struct graph *g, int n, int k);
 
-// True if node n gets other types, or none at all, in some calls of the function that it is in: a
-// Cast there could not be right for all of them.
-bool plan_types_vary(const struct graph *g, int n);
-
 // True if node n may run in format f by its operator's schema and definition, and by Cast, all at
 // the opset of its scope.
 bool plan_operator_takes(const struct graph *g, int n, enum format_id f);

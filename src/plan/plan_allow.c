@@ -223,7 +223,9 @@ static bool touches_containers(const struct graph *g, const struct node *node) {
   return false;
 }
 
-bool plan_types_vary(const struct graph *g, int n) {
+// True if node n gets other types, or none at all, in some calls of the function that it is in: a
+// Cast there could not be right for all of them.
+static bool types_vary(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
   if (g->scopes[node->scope].polymorphic)
     return true;
@@ -238,7 +240,7 @@ const char *plan_refuses_format(const struct graph *g, int n, enum format_id f, 
   if (f == FORMAT_FP32)
     return NULL;
   int var = plan_main_variable(g, n);
-  if (plan_types_vary(g, n) || node->function >= 0 || var < 0)
+  if (types_vary(g, n) || node->function >= 0 || var < 0)
     return "this node has no fp32 tensor whose format can change";
   if (touches_containers(g, node))
     return "it makes or takes a sequence, optional or map, whose format cannot change";
@@ -288,7 +290,7 @@ static bool is_converted(const Onnx__ModelProto *m) {
 // A reason that needs no number: REASON_NONE if the node's values decide.
 enum reason allow_reason(const struct planner *pl, int n) {
   const struct node *node = &pl->graph->nodes[n];
-  if (plan_types_vary(pl->graph, n))
+  if (types_vary(pl->graph, n))
     return REASON_POLYMORPHIC;
   bool constant = node->n_outputs == 1 && node->outputs[0] >= 0 &&
                   graph_is_constant(pl->graph, node->outputs[0]);

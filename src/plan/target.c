@@ -4,6 +4,7 @@
 
 #include "embedded.h"
 #include "fields.h"
+#include "file.h"
 
 #include <string.h>
 
@@ -76,18 +77,10 @@ enum status target_parse(struct target *t, const char *text, const char *path, s
   return status;
 }
 
-// `path` as seen from the folder of the file `from`.
-static const char *beside(const char *path, const char *from, struct arena *a) {
-  const char *slash = strrchr(from, '/');
-  if (path[0] == '/' || !slash)
-    return path;
-  return arena_printf(a, "%.*s/%s", (int)(slash - from), from, path);
-}
-
 enum status target_load(struct target *t, const char *name_or_path, const char *from,
                         struct arena *a, struct diag *d) {
   if (strpbrk(name_or_path, "/.")) {
-    const char *text, *path = beside(name_or_path, from, a);
+    const char *text, *path = file_beside(name_or_path, from, a);
     cJSON *root;
     TRY(json_read(&root, &text, path, STATUS_POLICY, a, d));
     cJSON_Delete(root);

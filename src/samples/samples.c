@@ -81,8 +81,9 @@ static enum status name_array(struct array *array, const struct inputs *in, cons
   return STATUS_OK;
 }
 
-enum status samples_load(struct array_list *list, const struct inputs *in,
-                         const struct source *source, struct diag *d) {
+// Reads all arrays of a source and gives them the names of the inputs that they are for.
+static enum status load_source(struct array_list *list, const struct inputs *in,
+                               const struct source *source, struct diag *d) {
   for (size_t i = 0; i < source->n_paths; i++) {
     const char *path = source->paths[i];
     size_t before = list->count;
@@ -106,7 +107,7 @@ static enum status count_parts(struct samples *s, const struct source *source, s
     return STATUS_OK;
   struct arena arena = {0};
   struct array_list list = {.arena = &arena, .headers_only = true};
-  enum status status = samples_load(&list, &s->inputs, source, d);
+  enum status status = load_source(&list, &s->inputs, source, d);
   if (status == STATUS_OK) {
     status = inputs_parts(&s->inputs, list.items, list.count, parts, d);
     if (status != STATUS_OK)
@@ -208,7 +209,7 @@ static enum status read_part(struct samples *s, size_t source_index, size_t part
     arena_free(&s->batch_arena);
     s->batch = (struct array_list){.arena = &s->batch_arena};
     s->batch_source = SIZE_MAX;
-    TRY(samples_load(&s->batch, &s->inputs, source, d));
+    TRY(load_source(&s->batch, &s->inputs, source, d));
     size_t now;
     TRY(inputs_parts(&s->inputs, s->batch.items, s->batch.count, &now, d));
     if (now != parts)
@@ -235,7 +236,7 @@ static enum status read_arrays(struct samples *s, size_t k, struct sample *out,
   if (parts > 1)
     TRY(read_part(s, index, part, parts, list, d));
   else
-    TRY(samples_load(list, &s->inputs, source, d));
+    TRY(load_source(list, &s->inputs, source, d));
   enum status status = inputs_check(&s->inputs, list->items, list->count, &out->arena, d);
   diag_at(d,
           status == STATUS_OK ? ""

@@ -88,10 +88,6 @@ enum status inputs_check(const struct inputs *in, struct array *arrays, size_t n
 enum status samples_scan(struct source_list *list, const struct inputs *in, const char *path,
                          struct diag *d);
 
-// Reads all arrays of a source and gives them the names of the inputs that they are for.
-enum status samples_load(struct array_list *list, const struct inputs *in,
-                         const struct source *source, struct diag *d);
-
 // The part of a file's name before its extension, and its k if that is "input_<k>", else -1.
 const char *samples_stem(const char *path, struct arena *a);
 int samples_stem_index(const char *stem);

@@ -3,6 +3,8 @@
 // test_data_set_10 comes after test_data_set_9.
 #include "samples_internal.h"
 
+#include "file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -38,13 +40,8 @@ bool samples_has_extension(const char *path, const char *extension) {
          path[length - tail - 1] != '/';
 }
 
-static const char *base_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 const char *samples_stem(const char *path, struct arena *a) {
-  char *stem = arena_strdup(a, base_name(path));
+  char *stem = arena_strdup(a, file_base(path));
   char *dot = strrchr(stem, '.');
   if (dot)
     *dot = '\0';
@@ -196,7 +193,7 @@ static enum status scan_folder(struct scan *s, const char *path, const char *lab
     }
   }
   // Test data of a model without inputs.
-  if (!added && !s->in->n_required && strncmp(base_name(path), "test_data_set_", 14) == 0)
+  if (!added && !s->in->n_required && strncmp(file_base(path), "test_data_set_", 14) == 0)
     add_together(s, &f);
   return STATUS_OK;
 }
@@ -213,15 +210,15 @@ enum status samples_scan(struct source_list *list, const struct inputs *in, cons
                          struct diag *d) {
   struct stat stat_of;
   path = without_slashes(path, list->arena);
-  struct scan s = {list, in, base_name(path), d};
+  struct scan s = {list, in, file_base(path), d};
   diag_at(d, path, NULL, NULL);
   if (stat(path, &stat_of) != 0)
     return diag_fail(d, STATUS_IO, "cannot be read: %s", strerror(errno));
   if (S_ISDIR(stat_of.st_mode))
     TRY(scan_folder(&s, path, "", 0));
-  else if (is_sample_file(path) || is_array_file(base_name(path)))
+  else if (is_sample_file(path) || is_array_file(file_base(path)))
     add_file(&s, s.root_label, path,
-             is_array_file(base_name(path)) && in->n_required == 1 && !names_input(&s, path));
+             is_array_file(file_base(path)) && in->n_required == 1 && !names_input(&s, path));
   if (!list->count) {
     diag_hint(d, "Looked for .npz and .safetensors files, folders of input_<k>.pb or <input>.npy "
                  "files, and .npy files.");

@@ -3,6 +3,7 @@
 // others, and the verdict whether the source model itself makes NaN or infinities.
 #include "trace.h"
 
+#include "clock.h"
 #include "clone.h"
 #include "emulate.h"
 #include "progress.h"
@@ -13,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 // ---- Derived values ----
 
@@ -288,12 +288,6 @@ static void bring_home(struct run *r, const struct graph *g) {
 
 // ---- Running ----
 
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 // Keeps the sample's label if something was not finite in it for the first time.
 static void note_nonfinite(struct run *r, const char *label) {
   int64_t step = r->probe.step;
@@ -324,9 +318,9 @@ static enum status run_sample(struct run *r, struct sample *sample, struct diag 
   if (r->loop.n)
     TRY(feedback_give(&r->loop, sample, d));
   diag_at(d, r->graph->model->path, NULL, NULL);
-  double start = seconds_now();
+  double start = clock_seconds();
   TRY(session_run(r->session, sample->arrays, sample->n_arrays, names, n, fetched, d));
-  r->trace->seconds += seconds_now() - start;
+  r->trace->seconds += clock_seconds() - start;
   return r->loop.n ? feedback_take(&r->loop, fetched, r->probe.window, d) : STATUS_OK;
 }
 

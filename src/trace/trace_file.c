@@ -104,9 +104,8 @@ static void write_value(struct json_writer *w, const struct graph *g, int v, str
 static void write_header(struct json_writer *w, const struct trace *t, const struct graph *g) {
   json_integer(w, "schema", SCHEMA);
   json_string(w, "tool", "narrowcast " NARROWCAST_VERSION);
-  const char *slash = strrchr(g->model->path, '/');
   json_object(w, "model");
-  json_string(w, "file", slash ? slash + 1 : g->model->path);
+  json_string(w, "file", file_base(g->model->path));
   json_string(w, "sha256", g->model->sha256);
   json_end_object(w);
   json_object(w, "samples");

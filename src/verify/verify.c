@@ -2,6 +2,7 @@
 // what the Compare operators and the outputs show. See verify.h.
 #include "verify.h"
 
+#include "clock.h"
 #include "clone.h"
 #include "emulate.h"
 #include "progress.h"
@@ -11,7 +12,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 struct verification {
   struct verdict *verdict;
@@ -22,12 +22,6 @@ struct verification {
   const char **sample_labels;  // by step
   struct arena *arena;
 };
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 // ---- outputs ----
 
@@ -356,7 +350,7 @@ bool verdict_holds(const struct verdict *v) {
 enum status verify_run(struct verdict *v, struct graph *source, struct graph *emitted,
                        const struct plan *p, struct engine *engine, struct samples *samples,
                        const struct verify_options *options, struct arena *a, struct diag *d) {
-  double start = now();
+  double start = clock_seconds();
   *v = (struct verdict){
       .values = arena_array(a, (size_t)source->n_values, sizeof *v->values),
       .n_values = source->n_values,
@@ -371,6 +365,6 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
   if (status == STATUS_OK)
     status = run_twin(&run, engine, samples, options, d);
   arena_free(&scratch);
-  v->seconds = now() - start;
+  v->seconds = clock_seconds() - start;
   return status;
 }

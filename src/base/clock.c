@@ -1,0 +1,11 @@
+// The one clock of the program: monotonic, so that neither time zones nor corrections of the
+// machine's time show in what is measured.
+#include "clock.h"
+
+#include <time.h>
+
+double clock_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
