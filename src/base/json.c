@@ -323,19 +323,6 @@ static int path_line(const char *text, const struct json_path *p, int nth) {
   return line_of(text, place);
 }
 
-int json_line(const char *text, const char *const *path, int depth) {
-  struct scan s = {.at = after_mark(text)};
-  skip_space(&s);
-  const char *place = s.at;
-  for (int i = 0; i < depth; i++) {
-    bool array = *s.at == '[';
-    int index = array && path[i][0] == '[' ? atoi(path[i] + 1) : -1;
-    if ((array && index < 0) || !descend(&s, array ? NULL : path[i], index, 0, &place))
-      return 0;
-  }
-  return line_of(text, place);
-}
-
 void json_push_key(struct json_path *p, const char *key) {
   assert(p->depth < JSON_DEPTH && key);
   p->keys[p->depth++] = key;

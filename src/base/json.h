@@ -13,7 +13,7 @@
 // grammar forbids, an error of `status` with path and line are: duplicate keys in one object, depth
 // over 64, over 2^25 values, \u0000 in a string, a number that no finite double is near. Strings
 // come out as json_string got them, byte for byte. The result is malloc'ed: cJSON_Delete. The text
-// must stay for json_line. Look members up with cJSON_GetObjectItemCaseSensitive.
+// must stay for json_fail. Look members up with cJSON_GetObjectItemCaseSensitive.
 enum status json_parse(cJSON **out, const char *text, const char *path, enum status status,
                        struct diag *d);
 
@@ -21,10 +21,6 @@ enum status json_parse(cJSON **out, const char *text, const char *path, enum sta
 // cannot be read is STATUS_IO.
 enum status json_read(cJSON **out, const char **text, const char *path, enum status status,
                       struct arena *a, struct diag *d);
-
-// Line (from 1) of the object member reached by `path` from the root, e.g. {"rules", "[3]",
-// "class"}: found again in the text by a small scanner; 0 if there is no such member.
-int json_line(const char *text, const char *const *path, int depth);
 
 // Where a reader is in the document, for its messages: the way down from the root.
 enum { JSON_DEPTH = 64 };
@@ -37,7 +33,8 @@ void json_push_key(struct json_path *p, const char *key);
 void json_push_index(struct json_path *p, int index);
 void json_pop(struct json_path *p);
 
-// Fails with "FILE:LINE" as the file and "rules[3].match.opp: MESSAGE" as the message.
+// Fails with "FILE:LINE" as the file and "rules[3].match.opp: MESSAGE" as the message. The line
+// (from 1) is found again in the text by a small scanner; FILE alone if nothing is at that path.
 enum status json_fail(const char *text, const char *file, const struct json_path *p,
                       enum status status, struct diag *d, const char *format, ...)
     __attribute__((format(printf, 6, 7)));

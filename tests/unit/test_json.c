@@ -27,6 +27,20 @@ static cJSON *parsed(const char *text) {
   return root;
 }
 
+// The line that a message about the member at `path` names, e.g. {"rules", "[3]", "class"}; 0 if
+// none.
+static int line_named(const char *text, const char *const *path, int depth) {
+  struct json_path at = {0};
+  for (int i = 0; i < depth; i++)
+    if (path[i][0] == '[')
+      json_push_index(&at, atoi(path[i] + 1));
+    else
+      json_push_key(&at, path[i]);
+  struct diag d = {0};
+  assert_int_equal(json_fail(text, "x.json", &at, STATUS_POLICY, &d, "wrong"), STATUS_POLICY);
+  return d.file[strlen("x.json")] ? atoi(d.file + strlen("x.json:")) : 0;
+}
+
 static void json_refuses_what_is_not_json(void **state) {
   (void)state;
   static const struct {
@@ -118,22 +132,22 @@ static void json_skips_a_byte_order_mark(void **state) {
   const char *text = "\xef\xbb\xbf{\"a\":\n{\"b\": 1}}";
   cJSON_Delete(parsed(text));
   const char *path[] = {"a", "b"};
-  assert_int_equal(json_line(text, path, 2), 2);
+  assert_int_equal(line_named(text, path, 2), 2);
 }
 
-static void json_line_finds_members(void **state) {
+static void messages_name_the_line_of_any_member(void **state) {
   (void)state;
   const char *text =
       "{\n\"a\": \"\\\"b\\\": 1\",\n\"b\": [1,\n{\"c\": {},\n \"d\\n\": 2},\n\n7]\n}\n";
   const char *b[] = {"b"}, *second[] = {"b", "[2]"}, *inner[] = {"b", "[1]", "d\n"};
   const char *missing[] = {"b", "[3]"}, *wrong[] = {"b", "c"}, *none[] = {"z"};
-  assert_int_equal(json_line(text, b, 0), 1);
-  assert_int_equal(json_line(text, b, 1), 3);
-  assert_int_equal(json_line(text, second, 2), 7);
-  assert_int_equal(json_line(text, inner, 3), 5);
-  assert_int_equal(json_line(text, missing, 2), 0);
-  assert_int_equal(json_line(text, wrong, 2), 0);
-  assert_int_equal(json_line(text, none, 1), 0);
+  assert_int_equal(line_named(text, b, 0), 1);
+  assert_int_equal(line_named(text, b, 1), 3);
+  assert_int_equal(line_named(text, second, 2), 7);
+  assert_int_equal(line_named(text, inner, 3), 5);
+  assert_int_equal(line_named(text, missing, 2), 0);
+  assert_int_equal(line_named(text, wrong, 2), 0);
+  assert_int_equal(line_named(text, none, 1), 0);
 }
 
 // What the writer makes of one call, in memory that the caller frees.
@@ -280,7 +294,7 @@ static void any_name_survives_a_file(void **state) {
     assert_string_equal(root->child->string, names[i]);
     assert_string_equal(root->child->valuestring, names[i]);
     const char *path[] = {names[i]};
-    assert_int_equal(json_line(out.text, path, 1), 1);
+    assert_int_equal(line_named(out.text, path, 1), 1);
     cJSON_Delete(root);
     free(out.text);
   }
@@ -362,7 +376,7 @@ int main(void) {
       cmocka_unit_test(json_refuses_a_key_given_twice),
       cmocka_unit_test(json_finds_a_duplicate_among_many_keys),
       cmocka_unit_test(json_skips_a_byte_order_mark),
-      cmocka_unit_test(json_line_finds_members),
+      cmocka_unit_test(messages_name_the_line_of_any_member),
       cmocka_unit_test(writer_layout_is_fixed),
       cmocka_unit_test(writer_numbers_are_short_and_exact),
       cmocka_unit_test(numbers_read_back_the_same),
