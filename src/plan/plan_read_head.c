@@ -165,8 +165,9 @@ static enum status read_statistics(struct plan_reader *r, const cJSON *root) {
   const cJSON *share = cJSON_GetObjectItemCaseSensitive(statistics, "hold_out_share");
   if (!share)
     TRY(reader_integer(r, statistics, "hold_out_every", &p->hold_out.every));
-  else if (!json_to_number(share, &p->hold_out.share))
-    return READ_FAIL(r, "statistics.hold_out_share is not a number");
+  else if (!json_to_number(share, &p->hold_out.share) ||
+           !(p->hold_out.share >= 0 && p->hold_out.share <= 1))
+    return READ_FAIL(r, "statistics.hold_out_share is not a number from 0 to 1");
   p->has_trace = strcmp(source, "none") != 0;
   p->synthetic = strcmp(source, "synthetic") == 0;
   p->steps = (size_t)steps;

@@ -350,6 +350,18 @@ static void plan_read_refuses_another_schema_number(void **state) {
   expect_refusal(f, 0, "schema 1");
 }
 
+// A share beyond these, or NaN, would divide the samples of verify into no parts at all.
+static void plan_read_refuses_a_held_out_share_that_is_none(void **state) {
+  struct planning *f = *state;
+  f->policy.hold_out = (struct hold_out){.share = 0.25};
+  small(state);
+  static const char *const shares[] = {"1.5", "-0.25", "1e300", "\"nan\"", "\"inf\"", "true"};
+  for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+    edit(f, "\"hold_out_share\"", "0.25", shares[i]);
+    expect_refusal(f, 0, "hold_out_share is not a number from 0 to 1");
+  }
+}
+
 static void plan_read_refuses_unknown_claims(void **state) {
   struct planning *f = *state;
   static struct claim claims[] = {{.id = "finite", .metric = METRIC_FINITE}};
@@ -455,6 +467,7 @@ int main(void) {
       TEST(plan_read_refuses_scales_of_a_node_in_fp32),
       TEST(plan_read_refuses_bad_json),
       TEST(plan_read_refuses_another_schema_number),
+      TEST(plan_read_refuses_a_held_out_share_that_is_none),
       TEST(plan_read_refuses_unknown_claims),
       TEST(plan_read_refuses_missing_members),
       TEST(plan_read_refuses_every_truncation),
