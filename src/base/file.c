@@ -1,5 +1,6 @@
 // Reading files: see file.h. They are mapped, so that weights cost address space and page cache
 // only; and what is mapped may change meanwhile, which is found by a second look. Hashes.
+#define _DEFAULT_SOURCE  // madvise
 #include "file.h"
 
 #include <errno.h>
@@ -54,6 +55,13 @@ enum status file_map(const char *path, const uint8_t **bytes, size_t *size, stru
 void file_unmap(const uint8_t *bytes, size_t size) {
   if (size)
     munmap((void *)(uintptr_t)bytes, size);
+}
+
+void file_forget(const uint8_t *bytes, size_t size) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  uintptr_t from = (uintptr_t)bytes / page * page, to = (uintptr_t)bytes + size;
+  if (size)
+    (void)madvise((void *)from, to - from, MADV_DONTNEED);  // only advice
 }
 
 // ---- Changes ----

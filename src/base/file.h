@@ -16,6 +16,9 @@
 // read. Errors: STATUS_IO (cannot be opened, not a regular file).
 enum status file_map(const char *path, const uint8_t **bytes, size_t *size, struct diag *d);
 void file_unmap(const uint8_t *bytes, size_t size);
+// Lets go of the pages of this part of a mapped file, read-only or shared: they count for the
+// process no more, and are there again when they are next touched.
+void file_forget(const uint8_t *bytes, size_t size);
 
 // What tells whether a file that is mapped has changed.
 struct file_stamp {
@@ -39,6 +42,9 @@ struct file_writer {
 };
 // Errors: STATUS_IO, also where `path` is there already and is no regular file.
 enum status file_begin(struct file_writer *w, const char *path, struct diag *d);
+// A file that only this run needs and that is never committed: it has a name all the time
+// (w->temporary), nobody else may read it, and file_abandon removes it.
+enum status file_begin_temporary(struct file_writer *w, const char *folder, struct diag *d);
 // Another name in the same folder, for a file that is called after what it turns out to hold.
 void file_set_path(struct file_writer *w, const char *path);
 // Flushes and syncs, so that a commit can hardly fail: for several files that belong together.

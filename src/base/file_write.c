@@ -153,10 +153,10 @@ static int open_unnamed(const char *folder) {
 enum { ATTEMPTS = 100 };
 
 // Whoever removes what is abandoned may have found it before it was locked.
-static int open_named(struct file_writer *w) {
+static int open_named(struct file_writer *w, mode_t mode) {
   for (int k = 0; k < ATTEMPTS; k++) {
     make_name(w, k);
-    int fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0 && errno != EEXIST)
       break;
     if (fd < 0)
@@ -180,7 +180,7 @@ static int open_temporary(struct file_writer *w) {
   w->temporary[0] = '\0';
   int fd = open_unnamed(folder);
   if (fd < 0)
-    return open_named(w);
+    return open_named(w, 0666);
   flock(fd, LOCK_EX);
   return fd;
 }
@@ -213,6 +213,26 @@ enum status file_begin(struct file_writer *w, const char *path, struct diag *d) 
     return status;
   }
   return STATUS_OK;
+}
+
+enum status file_begin_temporary(struct file_writer *w, const char *folder, struct diag *d) {
+  w->out = NULL;
+  w->temporary[0] = '\0';
+  int length = snprintf(w->path, sizeof w->path, "%s/", folder);
+  if (length < 0 || (size_t)length >= sizeof w->path) {
+    diag_at(d, folder, NULL, NULL);
+    return diag_fail(d, STATUS_IO, "the path of this folder is too long");
+  }
+  remove_abandoned(folder);
+  int fd = open_named(w, 0600);
+  w->out = fd < 0 ? NULL : fdopen(fd, "w+b");
+  if (w->out)
+    return STATUS_OK;
+  enum status status = fail_errno(d, folder);
+  if (fd >= 0)
+    close(fd);
+  remove_temporary(w);
+  return status;
 }
 
 void file_set_path(struct file_writer *w, const char *path) {

@@ -28,6 +28,8 @@ const struct option_text options[] = {
     {'y', "why-not", "FORMAT", "rank what keeps nodes out of this format"},
     {'F', "for", "tensorrt|onnxruntime", "the tool to write for"},
     {'o', "output", "FILE", "where the result goes"},
+    {'e', "external-data", "auto|always|never",
+     "weights in a file beside the result: as in MODEL and beyond 2 GiB; all; none"},
     {'C', "check", NULL, "check the plan against the model and write nothing"},
     {'S', "save-plan", "FILE", "write the plan as well"},
     {'T', "save-trace", "FILE", "write the trace as well"},
@@ -81,6 +83,18 @@ static enum status parse_shard(const char *text, struct settings *s, struct diag
   return STATUS_OK;
 }
 
+static enum status parse_external_data(const char *text, enum external_data *out, struct diag *d) {
+  static const char *const names[] = {
+      [EXTERNAL_AUTO] = "auto", [EXTERNAL_ALWAYS] = "always", [EXTERNAL_NEVER] = "never"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(text, names[i]) == 0) {
+      *out = (enum external_data)i;
+      return STATUS_OK;
+    }
+  return diag_fail(d, STATUS_USAGE, "--external-data takes auto, always or never, not \"%s\"",
+                   text);
+}
+
 static void append(const char ***list, size_t *n, const char *text, struct arena *a) {
   size_t capacity = *n;
   *list = arena_grow(a, *list, &capacity, *n + 1, sizeof **list);
@@ -116,6 +130,7 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
   case 't': s->trace = argument; break;
   case 'P': s->plan = argument; break;
   case 'o': s->output = argument; break;
+  case 'e': return parse_external_data(argument, &s->external_data, d);
   case 'S': s->save_plan = argument; break;
   case 'T': s->save_trace = argument; break;
   case 'v': s->save_verdict = argument; break;

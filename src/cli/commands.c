@@ -10,7 +10,7 @@ const struct command commands[] = {
      "Without --data the inputs are made up, and the summary says so. The model is written only "
      "if\n"
      "every claim of the policy holds; exit code 1 says that one does not.",
-     "pdrntoSTvRfukwDiaOjxmIJq", command_convert},
+     "pdrntoSTvRfukwDieaOjxmIJq", command_convert},
     {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
      "J", command_inspect},
     {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
@@ -25,7 +25,7 @@ const struct command commands[] = {
     {"rewrite", "MODEL", 1, 1, "applies a plan, also one edited by hand",
      "Needs neither data nor ONNX Runtime. The result is not verified. Every edit that cannot be\n"
      "applied is named with its reason; --check stops there and writes nothing.",
-     "PoCJq", command_rewrite},
+     "PoeCJq", command_rewrite},
     {"verify", "MODEL", 1, 1,
      "runs the narrow model emulated beside the fp32 one and judges the claims",
      "MODEL is the source; the plan says what the narrow one is. If the samples are as many as "

@@ -21,6 +21,8 @@ struct externals {
   size_t count, capacity;
   struct map index;  // location as written -> file
   char *root;        // the model's folder without links, in the arena
+  size_t passed;     // bytes that were read since the mapped pages were let go: model_passed
+  char *self;        // the model's file without links, once asked for
 };
 
 // A checked stretch of a file.

@@ -1,13 +1,16 @@
 // Loading a model: see model.h. The file is mapped, wire.c walks it and writes a slim copy without
 // the weights, protobuf-c unpacks that into the arena, and then every raw_data is pointed into the
 // map. What protobuf-c could not have read is put back as the unknown field that it is.
+#define _XOPEN_SOURCE 700  // realpath
 #include "model.h"
 
 #include "external.h"
 #include "file.h"
+#include "spool.h"
 #include "wire.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Far above what real models need (100,000 nodes are about two million messages), and far below
@@ -221,12 +224,25 @@ static void set_path(struct model *m, const char *path) {
     m->directory = arena_printf(m->arena, "%.*s", (int)(slash - path), path);
 }
 
+// Piece by piece, so that a large file need not be in memory as a whole.
+static void hash_bytes(const struct model *m, char hex[65]) {
+  enum { PIECE = 4 * 1024 * 1024 };
+  struct hash *h = hash_begin();
+  for (size_t at = 0; at < m->size; at += PIECE) {
+    size_t n = m->size - at < PIECE ? m->size - at : PIECE;
+    hash_add(h, m->bytes + at, n);
+    if (m->mapped)
+      file_forget(m->bytes + at, n);
+  }
+  hash_end(h, hex);
+}
+
 static enum status load(struct model *m, const struct model_limits *limits, struct diag *d) {
   external_open(m);
   enum status status = unpack(m, limits ? limits : &model_default_limits, d);
   if (status != STATUS_OK)
     return explain(m, status, d);
-  sha256_hex(m->bytes, m->size, m->sha256);
+  hash_bytes(m, m->sha256);
   return STATUS_OK;
 }
 
@@ -234,6 +250,7 @@ enum status model_load(struct model *m, struct arena *arena, const char *path,
                        const struct model_limits *limits, struct diag *d) {
   *m = (struct model){.arena = arena};
   set_path(m, path);
+  m->stamp = file_stamp(path);
   TRY(file_map(path, &m->bytes, &m->size, d));
   m->mapped = true;
   return load(m, limits, d);
@@ -252,13 +269,70 @@ enum status model_unchanged(const struct model *m, struct diag *d) {
   char now[65];
   if (!m->mapped)
     return STATUS_OK;
-  sha256_hex(m->bytes, m->size, now);
+  hash_bytes(m, now);
   const char *changed = strcmp(now, m->sha256) != 0 ? m->path : external_changed(m);
   if (!changed)
     return STATUS_OK;
   diag_at(d, changed, NULL, NULL);
   diag_hint(d, "Let nothing write to the model or its data during a run, and start it again.");
   return diag_fail(d, STATUS_IO, "was written to while it was being read");
+}
+
+// ---- Where bytes lie ----
+
+static bool lies_in(const void *data, const uint8_t *bytes, size_t size) {
+  return (uintptr_t)data >= (uintptr_t)bytes && (uintptr_t)data < (uintptr_t)bytes + size;
+}
+
+static const struct external_file *find_external(const struct model *m, const void *data) {
+  for (size_t i = 0; m->externals && i < m->externals->count; i++)
+    if (lies_in(data, m->externals->files[i].bytes, m->externals->files[i].size))
+      return &m->externals->files[i];
+  return NULL;
+}
+
+void model_passed(struct model *m, size_t size) {
+  enum { MANY = 32 * 1024 * 1024 };
+  struct externals *e = m ? m->externals : NULL;
+  if (!e || (e->passed += size) < MANY)
+    return;
+  e->passed = 0;
+  if (m->mapped)
+    file_forget(m->bytes, m->size);
+  for (size_t i = 0; i < e->count; i++)
+    file_forget(e->files[i].bytes, e->files[i].size);
+  spool_forget(m->spool);
+}
+
+// Where the file that was mapped can be found, if it is still there.
+static const char *own_path(const struct model *m) {
+  struct externals *e = m->externals;
+  char *real = e->self ? NULL : realpath(m->path, NULL);
+  if (real)
+    e->self = arena_strdup(e->arena, real);
+  free(real);
+  return e->self;
+}
+
+static bool leads_to(const char *path, const struct file_stamp *mapped) {
+  struct file_stamp now = file_stamp(path);
+  return now.device == mapped->device && now.inode == mapped->inode;
+}
+
+bool model_find(const struct model *m, const void *data, const char **path, uint64_t *offset) {
+  if (spool_find(m->spool, data, path, offset))
+    return true;
+  if (m->mapped && lies_in(data, m->bytes, m->size)) {
+    *path = own_path(m);
+    *offset = (uint64_t)((const uint8_t *)data - m->bytes);
+    return *path && leads_to(*path, &m->stamp);
+  }
+  const struct external_file *f = find_external(m, data);
+  if (!f)
+    return false;
+  *path = f->path;
+  *offset = (uint64_t)((const uint8_t *)data - f->bytes);
+  return leads_to(f->path, &f->stamp);
 }
 
 void model_close(struct model *m) {

@@ -8,6 +8,7 @@
 
 #include "arena.h"
 #include "diag.h"
+#include "file.h"
 #include "onnx.pb-c.h"
 
 #include <stdbool.h>
@@ -31,8 +32,10 @@ struct model {
   bool mapped;                  // by model_load; false: they are the caller's
   Onnx__ModelProto *proto;      // unpacked; raw_data points into `bytes`
   char sha256[65];              // of the file's bytes, lower-case hex
+  struct file_stamp stamp;      // of the file, from before it was mapped
   int raised_to;                // opset of ai.onnx, if raise_opset changed it; else 0
   struct externals *externals;  // mapped external data files: external.h
+  struct spool *spool;          // where passes put new weights; NULL: in the arena. Not owned
 };
 
 // Maps, checks and unpacks `path`. `limits` may be NULL for the defaults. `arena` must outlive the
@@ -55,19 +58,35 @@ enum status model_from_bytes(struct model *m, struct arena *arena, const uint8_t
                              size_t size, const char *path, const struct model_limits *limits,
                              struct diag *d);
 
+// Where a saved model has its weights: in its own file, or in the data file beside it.
+enum external_data {
+  EXTERNAL_AUTO,    // each as it is; if the model's file would pass 2 GiB, as EXTERNAL_ALWAYS
+  EXTERNAL_ALWAYS,  // initializers of 1 KiB and more outside, other tensors as they are
+  EXTERNAL_NEVER,   // all inside
+};
+
 // Writes m->proto to `path`: to a temporary file in the same folder, synced, then renamed, so that
 // an interruption leaves the old file or the new one. Tensors whose data is external get their
 // bytes written to "<file name of path>.<16 digits of their SHA-256>.data" in the same way (aligned
 // to 4096 bytes, shared ranges written once) and refer to it; such files of earlier contents are
 // removed. m->proto is as before afterwards. `path` may be the file that the model was read from. A
 // tensor made by a pass may be marked EXTERNAL and hold raw_data at once (no file can say so:
-// model_load refuses that): these bytes then go to the data file too. Errors: STATUS_IO;
-// STATUS_MODEL over 2 GiB. Nothing is left behind.
-enum status model_save(struct model *m, const char *path, struct diag *d);
+// model_load refuses that): these bytes then go to the data file too. Weights are streamed: none is
+// in memory as a whole. Errors: STATUS_IO; STATUS_MODEL over 2 GiB. Nothing is left behind.
+enum status model_save(struct model *m, const char *path, enum external_data where, struct diag *d);
 
 // Copies the model file unchanged, byte for byte, and its external files beside it when `path` is
 // in another folder (an existing, different file of that name is an error, never overwritten).
 enum status model_copy(struct model *m, const char *path, struct diag *d);
+
+// The file that holds the byte at `data`, which a tensor of the model has: path (absolute, without
+// links) and offset. False if it lies in no file, or the path leads to another file by now.
+bool model_find(const struct model *m, const void *data, const char **path, uint64_t *offset);
+
+// Says that so many bytes of weights were just read or written. Whenever these are many, the model
+// lets go of all pages that it has mapped (file_forget), so that to walk over all weights takes no
+// memory for them. m may be NULL.
+void model_passed(struct model *m, size_t size);
 
 // Bytes that a tensor's external_data entries name: checked location (relative, below the model's
 // folder, no symbolic link out of it, a regular file, not the model itself), offset and length

@@ -9,6 +9,7 @@
 #include "external.h"
 #include "file.h"
 #include "model.h"
+#include "tensor.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,6 +19,9 @@
 
 // Whole pages, so that a runtime can map a tensor where it lies.
 enum { DATA_ALIGNMENT = 4096 };
+
+// Smaller initializers stay in the model, where shape inference finds them.
+enum { LEAST_OUTSIDE = 1024 };
 
 // A data file is "<model>.<DIGITS digits of its hash>.data".
 enum { DIGITS = 16 };
@@ -29,7 +33,7 @@ static enum status packed_size(const Onnx__ModelProto *proto, size_t *size, stru
   *size = protobuf_c_message_get_packed_size(&proto->base);
   if (*size <= INT32_MAX)
     return STATUS_OK;
-  diag_hint(d, "Convert the source model to external data first; its weights then stay outside.");
+  diag_hint(d, "Weights may lie in a file beside the model: --external-data auto.");
   return diag_fail(d, STATUS_MODEL,
                    "the model would have %zu bytes, and no protobuf message may exceed 2 GiB",
                    *size);
@@ -43,22 +47,35 @@ enum status model_pack(const Onnx__ModelProto *proto, struct arena *a, uint8_t *
   return STATUS_OK;
 }
 
+// Writes bytes of a model piece by piece, so that what is mapped is never in memory as a whole.
+// `hash` may be NULL. Failures stay noted in the stream; file_sync looks.
+static void put(struct model *m, FILE *out, struct hash *hash, const uint8_t *bytes, size_t size) {
+  enum { PIECE = 4 * 1024 * 1024 };
+  for (size_t at = 0; at < size; at += PIECE) {
+    size_t n = size - at < PIECE ? size - at : PIECE;
+    fwrite(bytes + at, 1, n, out);
+    if (hash)
+      hash_add(hash, bytes + at, n);
+    model_passed(m, n);
+  }
+}
+
 struct stream {
   ProtobufCBuffer base;
+  struct model *model;
   FILE *out;
 };
 
-// Failures stay noted in the stream; file_sync looks.
 static void stream_append(ProtobufCBuffer *buffer, size_t size, const uint8_t *bytes) {
-  if (size)
-    fwrite(bytes, 1, size, ((struct stream *)buffer)->out);
+  struct stream *s = (struct stream *)buffer;
+  put(s->model, s->out, NULL, bytes, size);
 }
 
-static enum status write_message(const Onnx__ModelProto *proto, FILE *out, struct diag *d) {
+static enum status write_message(struct model *m, FILE *out, struct diag *d) {
   size_t size;
-  TRY(packed_size(proto, &size, d));
-  struct stream stream = {{stream_append}, out};
-  protobuf_c_message_pack_to_buffer(&proto->base, &stream.base);
+  TRY(packed_size(m->proto, &size, d));
+  struct stream stream = {{stream_append}, m, out};
+  protobuf_c_message_pack_to_buffer(&m->proto->base, &stream.base);
   return STATUS_OK;
 }
 
@@ -66,17 +83,15 @@ static enum status write_message(const Onnx__ModelProto *proto, FILE *out, struc
 
 // What a tensor said before the save.
 struct original {
-  Onnx__TensorProto *t;
-  size_t n_external_data;
-  Onnx__StringStringEntryProto **external_data;
-  protobuf_c_boolean has_raw_data;
+  Onnx__TensorProto *t, before;
 };
 
 struct saver {
   struct model *m;
   struct arena arena;  // of this save
   struct diag *d;
-  const char *path;         // of the model
+  const char *path;  // of the model
+  enum external_data where;
   char *location;           // of the data file, as the model names it; DIGITS come at the end
   struct file_writer data;  // begun with the first external tensor
   struct hash *hash;        // of what is in it
@@ -119,10 +134,7 @@ static enum status write_data(struct saver *s, const uint8_t *data, size_t size,
   size_t padding = (size_t)(-s->size % DATA_ALIGNMENT);
   fwrite(zeros, 1, padding, s->data.out);
   hash_add(s->hash, zeros, padding);
-  if (size) {
-    fwrite(data, 1, size, s->data.out);
-    hash_add(s->hash, data, size);
-  }
+  put(s->m, s->data.out, s->hash, data, size);
   *offset = s->size + padding;
   s->size = *offset + size;
   if (!ferror(s->data.out))
@@ -138,12 +150,21 @@ static Onnx__StringStringEntryProto *new_entry(struct arena *a, const char *key,
   return entry;
 }
 
-// The checksum is left out: it is of a file that the tensor refers to no more.
-static void redirect(struct saver *s, Onnx__TensorProto *t, uint64_t offset, size_t size) {
+static void remember(struct saver *s, Onnx__TensorProto *t) {
   s->originals = arena_grow(&s->arena, s->originals, &s->capacity_originals, s->n_originals + 1,
                             sizeof *s->originals);
-  s->originals[s->n_originals++] =
-      (struct original){t, t->n_external_data, t->external_data, t->has_raw_data};
+  s->originals[s->n_originals++] = (struct original){t, *t};
+}
+
+// Some are changed twice: backwards.
+static void restore(struct saver *s) {
+  for (size_t i = s->n_originals; i-- > 0;)
+    *s->originals[i].t = s->originals[i].before;
+}
+
+// The checksum is left out: it is of a file that the tensor refers to no more.
+static void redirect(struct saver *s, Onnx__TensorProto *t, uint64_t offset, size_t size) {
+  remember(s, t);
   t->has_raw_data = false;
   t->n_external_data = 3;
   t->external_data = arena_array(&s->arena, 3, sizeof *t->external_data);
@@ -151,15 +172,6 @@ static void redirect(struct saver *s, Onnx__TensorProto *t, uint64_t offset, siz
   t->external_data[1] =
       new_entry(&s->arena, "offset", arena_printf(&s->arena, "%llu", (unsigned long long)offset));
   t->external_data[2] = new_entry(&s->arena, "length", arena_printf(&s->arena, "%zu", size));
-}
-
-static void restore(struct saver *s) {
-  for (size_t i = 0; i < s->n_originals; i++) {
-    const struct original *o = &s->originals[i];
-    o->t->n_external_data = o->n_external_data;
-    o->t->external_data = o->external_data;
-    o->t->has_raw_data = o->has_raw_data;
-  }
 }
 
 static enum status save_tensor(void *context, Onnx__TensorProto *t) {
@@ -179,6 +191,70 @@ static enum status save_tensor(void *context, Onnx__TensorProto *t) {
     map_put(&s->written, 0, key, index);
   }
   redirect(s, t, s->offsets[index], size);
+  return STATUS_OK;
+}
+
+// ---- What goes outside ----
+
+static bool is_outside(const Onnx__TensorProto *t) {
+  return t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+}
+
+// Puts all data of a tensor, in whatever field it is, into raw_data.
+static enum status gather_data(struct saver *s, Onnx__TensorProto *t, bool outside) {
+  struct tensor view;
+  TRY(tensor_read(s->m, t, &s->arena, &view, s->d));
+  remember(s, t);
+  t->n_float_data = t->n_int32_data = t->n_int64_data = t->n_double_data = t->n_uint64_data = 0;
+  t->has_raw_data = true;
+  t->raw_data = (ProtobufCBinaryData){view.size, (uint8_t *)(uintptr_t)view.data};
+  t->n_external_data = 0;
+  t->has_data_location = outside;
+  t->data_location = outside ? ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL
+                             : ONNX__TENSOR_PROTO__DATA_LOCATION__DEFAULT;
+  return STATUS_OK;
+}
+
+static enum status take_in(void *context, Onnx__TensorProto *t) {
+  return is_outside(t) ? gather_data(context, t, false) : STATUS_OK;
+}
+
+// The graphs in the graph too: their depth was limited when the model was loaded.
+static enum status put_out(struct saver *s, const Onnx__GraphProto *graph) {
+  for (size_t i = 0; i < graph->n_initializer; i++) {
+    Onnx__TensorProto *t = graph->initializer[i];
+    uint64_t count, bytes;
+    if (!is_outside(t) && tensor_extent(t, &count, &bytes) && bytes >= LEAST_OUTSIDE)
+      TRY(gather_data(s, t, true));
+  }
+  for (size_t n = 0; n < graph->n_node; n++)
+    for (size_t i = 0; i < graph->node[n]->n_attribute; i++) {
+      const Onnx__AttributeProto *a = graph->node[n]->attribute[i];
+      if (a->g)
+        TRY(put_out(s, a->g));
+      for (size_t k = 0; k < a->n_graphs; k++)
+        TRY(put_out(s, a->graphs[k]));
+    }
+  return STATUS_OK;
+}
+
+static enum status count_outside(void *context, Onnx__TensorProto *t) {
+  if (is_outside(t) && t->has_raw_data)
+    *(size_t *)context += t->raw_data.len;
+  return STATUS_OK;
+}
+
+static bool fits_one_file(const struct saver *s) {
+  size_t outside = 0;
+  model_each_tensor(s->m->proto, count_outside, &outside);
+  return protobuf_c_message_get_packed_size(&s->m->proto->base) - outside <= INT32_MAX;
+}
+
+static enum status choose_places(struct saver *s) {
+  if (s->where == EXTERNAL_NEVER)
+    return model_each_tensor(s->m->proto, take_in, s);
+  if (s->where == EXTERNAL_ALWAYS || !fits_one_file(s))
+    return put_out(s, s->m->proto->graph);
   return STATUS_OK;
 }
 
@@ -221,7 +297,7 @@ static void remove_old_data(struct saver *s) {
   DIR *dir = opendir(s->path == file_base(s->path) ? "." : beside(s, ""));
   if (!dir)
     return;
-  const char *kept = s->n_originals ? s->location : "";
+  const char *kept = s->n_offsets ? s->location : "";
   for (const struct dirent *entry; (entry = readdir(dir));)
     if (is_data_of(entry->d_name, file_base(s->path)) && strcmp(entry->d_name, kept) != 0 &&
         !is_read(s->m, beside(s, entry->d_name)))
@@ -249,6 +325,7 @@ static enum status commit(struct saver *s, struct file_writer *out) {
 static enum status save(struct saver *s, struct file_writer *out) {
   const char *fault;
   s->location = arena_printf(&s->arena, "%s.%0*d%s", file_base(s->path), DIGITS, 0, extension);
+  TRY(choose_places(s));
   TRY(model_each_tensor(s->m->proto, save_tensor, s));
   if (s->data.out && (fault = external_location_fault(s->location))) {
     diag_at(s->d, s->path, NULL, NULL);
@@ -258,15 +335,16 @@ static enum status save(struct saver *s, struct file_writer *out) {
   if (s->data.out)
     name_data(s);
   TRY(file_begin(out, s->path, s->d));
-  enum status status = write_message(s->m->proto, out->out, s->d);
+  enum status status = write_message(s->m, out->out, s->d);
   if (status != STATUS_OK)
     diag_at(s->d, s->path, NULL, NULL);
   TRY(status);
   return commit(s, out);
 }
 
-enum status model_save(struct model *m, const char *path, struct diag *d) {
-  struct saver s = {.m = m, .d = d, .path = path};
+enum status model_save(struct model *m, const char *path, enum external_data where,
+                       struct diag *d) {
+  struct saver s = {.m = m, .d = d, .path = path, .where = where};
   struct file_writer out = {.out = NULL};
   char unused[65];
   s.written.arena = &s.arena;
@@ -281,13 +359,12 @@ enum status model_save(struct model *m, const char *path, struct diag *d) {
 
 // ---- Copying ----
 
-static enum status write_bytes(const char *path, const uint8_t *bytes, size_t size,
-                               struct diag *d) {
+static enum status write_bytes(struct saver *s, const char *path, const uint8_t *bytes,
+                               size_t size) {
   struct file_writer out;
-  TRY(file_begin(&out, path, d));
-  if (size)
-    fwrite(bytes, 1, size, out.out);
-  return file_commit(&out, d);
+  TRY(file_begin(&out, path, s->d));
+  put(s->m, out.out, NULL, bytes, size);
+  return file_commit(&out, s->d);
 }
 
 static enum status map_external(void *context, Onnx__TensorProto *t) {
@@ -309,10 +386,17 @@ static void make_folders(char *path, size_t root) {
 
 // STATUS_OK if `path` holds just these bytes.
 static enum status same_bytes(const char *path, const struct external_file *f, struct diag *d) {
+  enum { PIECE = 4 * 1024 * 1024 };
   const uint8_t *bytes;
   size_t size;
   TRY(file_map(path, &bytes, &size, d));
-  bool same = size == f->size && (!size || memcmp(bytes, f->bytes, size) == 0);
+  bool same = size == f->size;
+  for (size_t at = 0; at < size && same; at += PIECE) {
+    size_t n = size - at < PIECE ? size - at : PIECE;
+    same = memcmp(bytes + at, f->bytes + at, n) == 0;
+    file_forget(bytes + at, n);
+    file_forget(f->bytes + at, n);
+  }
   file_unmap(bytes, size);
   if (same)
     return STATUS_OK;
@@ -330,7 +414,7 @@ static enum status copy_externals(struct saver *s, const char *directory, bool *
       continue;
     }
     make_folders(path, strlen(directory));
-    TRY(write_bytes(path, f->bytes, f->size, s->d));
+    TRY(write_bytes(s, path, f->bytes, f->size));
     created[i] = true;
   }
   return STATUS_OK;
@@ -345,12 +429,12 @@ static enum status copy(struct saver *s) {
   const char *path = s->path, *directory = file_base(path) == path ? "." : beside(s, "");
   TRY(model_each_tensor(s->m->proto, map_external, s));
   if (same_folder(directory, s->m->directory))
-    return write_bytes(path, s->m->bytes, s->m->size, s->d);
+    return write_bytes(s, path, s->m->bytes, s->m->size);
   size_t count = s->m->externals ? s->m->externals->count : 0;
   bool *created = arena_array(&s->arena, count, sizeof *created);
   enum status status = copy_externals(s, directory, created);
   if (status == STATUS_OK)
-    status = write_bytes(path, s->m->bytes, s->m->size, s->d);
+    status = write_bytes(s, path, s->m->bytes, s->m->size);
   for (size_t i = 0; i < count && status != STATUS_OK; i++)
     if (created[i])
       unlink(arena_printf(&s->arena, "%s/%s", directory, s->m->externals->files[i].location));

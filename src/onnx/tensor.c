@@ -361,6 +361,20 @@ bool tensor_to_float(const struct tensor *t, float *out) {
   return true;
 }
 
+bool tensor_next(struct tensor_blocks *b) {
+  const struct tensor *t = b->tensor;
+  unsigned bits = tensor_element_bits(t->elem_type);
+  model_passed(b->model, b->n * bits / 8);
+  b->at = b->next;
+  b->n = t->count - b->at < TENSOR_BLOCK ? (size_t)(t->count - b->at) : TENSOR_BLOCK;
+  b->next += b->n;
+  struct tensor part = *t;
+  part.data = t->data + b->at * bits / 8;  // blocks end with whole bytes
+  part.count = b->n;
+  part.size = (b->n * bits + 7) / 8;
+  return b->n > 0 && tensor_to_float(&part, b->x);
+}
+
 Onnx__TensorProto *tensor_new(struct arena *a, const char *name, int elem_type, size_t rank,
                               const int64_t *dims, const uint8_t *data, size_t size) {
   Onnx__TensorProto *t = arena_alloc(a, sizeof *t);

@@ -45,6 +45,21 @@ enum status tensor_read(struct model *m, const Onnx__TensorProto *t, struct aren
 // the type has no float value here (string, complex, float6).
 bool tensor_to_float(const struct tensor *t, float *out);
 
+// Walks over the elements as floats, block by block, so that it needs no memory however large the
+// tensor is (model_passed):
+//   struct tensor_blocks b = {.model = m, .tensor = &t};
+//   while (tensor_next(&b)) ... b.x[0 .. b.n), which begins at element b.at
+// There is no block if the type has no float value.
+enum { TENSOR_BLOCK = 4096 };
+struct tensor_blocks {
+  struct model *model;  // that the tensor is read from; NULL: none
+  const struct tensor *tensor;
+  uint64_t at, next;
+  size_t n;
+  float x[TENSOR_BLOCK];
+};
+bool tensor_next(struct tensor_blocks *b);
+
 // A TensorProto in the arena with raw_data referring to `data` (not copied; `size` bytes); name and
 // dims are copied. name may be NULL: none.
 Onnx__TensorProto *tensor_new(struct arena *a, const char *name, int elem_type, size_t rank,

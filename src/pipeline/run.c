@@ -5,13 +5,18 @@
 #include "clone.h"
 #include "external.h"
 #include "raise_opset.h"
+#include "spool.h"
 #include "tensor.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { RANDOM_SAMPLES = 8 };
+enum {
+  RANDOM_SAMPLES = 8,
+  IN_MEMORY = 32 * 1024 * 1024,  // bytes of new weights; more go to a temporary file
+};
 
 void run_begin(struct run *r, const struct settings *settings, struct diag *d) {
   *r = (struct run){.settings = settings, .diag = d};
@@ -24,6 +29,7 @@ void run_close(struct run *r) {
   engine_close(r->engine);
   model_close(&r->model);
   arena_free(&r->round);
+  spool_free(r->spool);
   arena_free(&r->arena);
   recorder_close(r->recorder);
 }
@@ -235,10 +241,27 @@ enum status run_read_plan(struct run *r) {
   return plan_read(&r->plan, &r->graph, r->settings->plan, &r->arena, r->diag);
 }
 
+// Where there is room for large temporary files: TMPDIR, or beside the result, or where they
+// outlive a restart of the machine and so lie in no memory.
+static const char *temporary_folder(struct run *r) {
+  const char *named = getenv("TMPDIR");
+  if (named && named[0])
+    return named;
+  const char *path = r->settings->output;
+  if (!path && strcmp(r->settings->command, "verify") == 0)
+    return "/var/tmp";
+  path = path ? path : run_default_output(r);
+  size_t length = (size_t)(file_base(path) - path);
+  return length ? arena_printf(&r->arena, "%.*s", (int)length, path) : ".";
+}
+
 enum status run_rewrite(struct run *r) {
   arena_free(&r->round);
+  spool_free(r->spool);
+  r->spool = spool_new(temporary_folder(r), IN_MEMORY);
   r->rewrite = (struct rewrite_report){0};
   r->emitted = clone_model(&r->model, &r->round);
+  r->emitted.spool = r->spool;
   if (!plan_is_identity(&r->plan)) {
     struct graph changed;
     TRY(graph_build(&changed, &r->emitted, &r->schemas, &r->round, r->diag));
@@ -261,9 +284,9 @@ static enum status compare_read_back(struct run *r, const struct graph *back, co
 }
 
 enum status run_save(struct run *r, const char *path) {
-  if (plan_is_identity(&r->plan))
+  if (plan_is_identity(&r->plan) && r->settings->external_data == EXTERNAL_AUTO)
     return model_copy(&r->model, path, r->diag);
-  TRY(model_save(&r->emitted, path, r->diag));
+  TRY(model_save(&r->emitted, path, r->settings->external_data, r->diag));
   struct arena scratch = {0};
   struct model back = {0};
   struct graph graph;

@@ -36,6 +36,7 @@ struct settings {
   size_t n_checkpoints;
   const char **feedback;  // "weight=updated weight"
   size_t n_feedback;
+  enum external_data external_data;
   size_t steps;  // of a training, with feedback; 0: as many as there are samples
   int threads;
   int timeout;          // seconds
@@ -71,6 +72,7 @@ struct run {
   struct arena round;  // of the emitted model: given back when it is made again
   struct model emitted;
   struct graph emitted_graph;
+  struct spool *spool;  // of its new weights
   struct rewrite_report rewrite;
   struct verdict verdict;
   bool has_verdict;

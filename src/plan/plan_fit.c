@@ -96,22 +96,15 @@ static void count_block(struct constant_count *c, const struct round_mode *mode,
 static enum status count_constant(const struct fits *f, int v, enum format_id format,
                                   int scale_log2, Onnx__TensorProto *proto,
                                   struct constant_count *c, struct diag *d) {
-  enum { BLOCK = 4096 };
-  float block[BLOCK], scratch[BLOCK];
+  float scratch[TENSOR_BLOCK];
   struct round_mode mode = {
       .format = &formats[format], .ftz = f->policy->ftz, .scale_log2 = scale_log2};
   struct tensor t;
   struct arena temporary = {0};
   enum status status = tensor_read(f->graph->model, proto, &temporary, &t, d);
-  for (uint64_t at = 0; status == STATUS_OK && at < t.count; at += BLOCK) {
-    size_t n = t.count - at < BLOCK ? (size_t)(t.count - at) : BLOCK;
-    struct tensor part = t;
-    part.data = t.data + at * sizeof(float);
-    part.count = n;
-    part.size = n * sizeof(float);
-    tensor_to_float(&part, block);
-    count_block(c, &mode, block, scratch, n);
-  }
+  struct tensor_blocks b = {.model = f->graph->model, .tensor = &t};
+  while (status == STATUS_OK && tensor_next(&b))
+    count_block(c, &mode, b.x, scratch, b.n);
   arena_free(&temporary);
   if (status != STATUS_OK)
     diag_at(d, NULL, NULL, f->graph->values[v].name);

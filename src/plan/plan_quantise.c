@@ -142,8 +142,6 @@ struct weight_sums {
   struct round_count count;
 };
 
-enum { BLOCK = 4096 };
-
 static void find_range(struct weight_sums *sums, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) {
     float magnitude = fabsf(x[i]);
@@ -155,7 +153,7 @@ static void find_range(struct weight_sums *sums, const float *x, size_t n) {
 
 static void count_lost(struct weight_sums *sums, const struct round_mode *mode, const float *x,
                        size_t n) {
-  float rounded[BLOCK];
+  float rounded[TENSOR_BLOCK];
   round_count_array(mode, x, n, &sums->count);
   round_array(mode, x, rounded, n);
   for (size_t i = 0; i < n; i++) {
@@ -166,27 +164,21 @@ static void count_lost(struct weight_sums *sums, const struct round_mode *mode, 
 }
 
 // One pass over the tensor: finds its range, or with a mode counts what rounding loses.
-static void pass_over(const struct tensor *t, const struct round_mode *mode,
+static void pass_over(struct model *m, const struct tensor *t, const struct round_mode *mode,
                       struct weight_sums *sums) {
-  float block[BLOCK];
-  for (uint64_t at = 0; at < t->count; at += BLOCK) {
-    struct tensor part = *t;
-    part.count = t->count - at < BLOCK ? t->count - at : BLOCK;
-    part.data = t->data + at * sizeof(float);
-    part.size = part.count * sizeof(float);
-    tensor_to_float(&part, block);
+  struct tensor_blocks b = {.model = m, .tensor = t};
+  while (tensor_next(&b))
     if (mode)
-      count_lost(sums, mode, block, part.count);
+      count_lost(sums, mode, b.x, b.n);
     else
-      find_range(sums, block, part.count);
-  }
+      find_range(sums, b.x, b.n);
 }
 
 static enum reason test_weight(const struct quantising *q, const struct tensor *t,
                                struct operand_plan *out) {
   struct weight_sums sums = {0};
   struct round_mode mode = {.format = &formats[q->rule->format], .saturate = true};
-  pass_over(t, NULL, &sums);
+  pass_over(q->graph->model, t, NULL, &sums);
   if (sums.nonfinite)
     return REASON_CONSTANT;
   out->headroom = INFINITY;
@@ -198,7 +190,7 @@ static enum reason test_weight(const struct quantising *q, const struct tensor *
   if (why != REASON_NONE)
     return why;
   mode.scale_log2 = out->scale_log2;
-  pass_over(t, &mode, &sums);
+  pass_over(q->graph->model, t, &mode, &sums);
   out->zero_fraction = (double)sums.count.zero / (double)sums.nonzero;
   out->subnormal_fraction = (double)sums.count.subnormal / (double)sums.nonzero;
   out->sqnr_db = sums.noise > 0 ? 10 * log10(sums.signal / sums.noise) : INFINITY;

@@ -72,6 +72,9 @@ void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text);
 // The operand format where constant v is stored in it alone, else the plan's format of v.
 enum format_id rewrite_stored_format(const struct rewrite *w, int v);
 
+// Room for the bytes of a new weight: in the model's spool, or in the arena if it has none.
+enum status rewrite_room(struct rewrite *w, size_t size, uint8_t **room, struct diag *d);
+
 // A copy of the fp32 tensor in a format, times a power of two, rounded to nearest, ties to even,
 // out-of-range elements as the plan's constants rule says (keep wide cannot occur here: the plan
 // leaves such a constant wide).

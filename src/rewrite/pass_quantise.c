@@ -158,23 +158,25 @@ enum status pass_quantise(struct rewrite *w, struct diag *d) {
 
 static enum status encode(struct rewrite *w, int v, const Onnx__TensorProto *wide, const char *name,
                           Onnx__TensorProto **out, struct diag *d) {
-  enum { BLOCK = 16384 };
-  float block[BLOCK];
   struct round_mode mode = {.format = &formats[w->plan->operand_format],
                             .saturate = true,
                             .scale_log2 = w->plan->values[v].operand->scale_log2};
   struct arena scratch = {0};
   struct tensor t;
+  uint8_t *codes = NULL;
   enum status status = tensor_read(w->model, wide, &scratch, &t, d);
+  if (status == STATUS_OK)
+    status = rewrite_room(w, t.count, &codes, d);
   if (status == STATUS_OK) {
-    uint8_t *codes = arena_array(w->arena, t.count, 1);
-    for (uint64_t at = 0; at < t.count; at += BLOCK) {
-      size_t n = t.count - at < BLOCK ? (size_t)(t.count - at) : BLOCK;
-      memcpy(block, t.data + at * sizeof(float), n * sizeof(float));
-      round_encode_array(&mode, block, codes + at, n);
+    struct tensor_blocks b = {.model = w->model, .tensor = &t};
+    while (tensor_next(&b)) {
+      round_encode_array(&mode, b.x, codes + b.at, b.n);
+      model_passed(w->model, b.n);
     }
     *out = tensor_new(w->arena, name, mode.format->onnx_type, wide->n_dims, wide->dims, codes,
                       t.count);
+    (*out)->has_data_location = wide->has_data_location;
+    (*out)->data_location = wide->data_location;
     // What else reads the weight is counted by pass_constants, with its bytes before.
     w->report->bytes_before += plan_is_only_operand(w->graph, w->plan, v) ? t.size : 0;
     w->report->bytes_after += t.count;

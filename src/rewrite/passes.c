@@ -4,6 +4,7 @@
 #include "pass.h"
 #include "proto.h"
 #include "round.h"
+#include "spool.h"
 #include "tensor.h"
 
 #include <math.h>
@@ -131,36 +132,49 @@ static uint64_t saturate(float *x, size_t n, double max) {
   return changed;
 }
 
+enum status rewrite_room(struct rewrite *w, size_t size, uint8_t **room, struct diag *d) {
+  if (!w->model->spool) {
+    *room = arena_alloc(w->arena, size);
+    return STATUS_OK;
+  }
+  void *place;
+  TRY(spool_alloc(w->model->spool, size, &place, d));
+  *room = place;
+  return STATUS_OK;
+}
+
 enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *from,
                                   const char *name, struct copy as, Onnx__TensorProto **to,
                                   struct diag *d) {
-  enum { BLOCK = 16384 };
   enum format_id f = as.format;
-  float block[BLOCK];
   struct arena scratch = {0};
   struct tensor t;
+  size_t width = (size_t)formats[f].stored_bits / 8;
+  uint8_t *codes = NULL;
   enum status status = tensor_read(w->model, from, &scratch, &t, d);
+  if (status == STATUS_OK)
+    status = rewrite_room(w, t.count * width, &codes, d);
   if (status != STATUS_OK) {
     arena_free(&scratch);
     return status;
   }
-  size_t width = (size_t)formats[f].stored_bits / 8;
-  uint8_t *codes = arena_array(w->arena, t.count, width);
   struct round_mode mode = {
       .format = &formats[f], .ftz = w->plan->ftz, .scale_log2 = as.scale_log2};
-  for (uint64_t at = 0; at < t.count; at += BLOCK) {
-    size_t n = t.count - at < BLOCK ? (size_t)(t.count - at) : BLOCK;
-    memcpy(block, t.data + at * sizeof(float), n * sizeof(float));
+  struct tensor_blocks b = {.model = w->model, .tensor = &t};
+  while (tensor_next(&b)) {
     struct round_count count = {0};
-    round_count_array(&mode, block, n, &count);
+    round_count_array(&mode, b.x, b.n, &count);
     if (w->plan->constants == CONSTANTS_SATURATE && count.overflow > 0)
-      saturate(block, n, ldexp(formats[f].max, -as.scale_log2));
+      saturate(b.x, b.n, ldexp(formats[f].max, -as.scale_log2));
     w->report->saturated += count.overflow;
-    round_encode_array(&mode, block, codes + at * width, n);
+    round_encode_array(&mode, b.x, codes + b.at * width, b.n);
+    model_passed(w->model, b.n * width);
   }
   Onnx__TensorProto *copy = tensor_new(w->arena, name, formats[f].onnx_type, from->n_dims,
                                        from->dims, codes, t.count * width);
   copy->base = from->base;  // with its unknown fields
+  copy->has_data_location = from->has_data_location;
+  copy->data_location = from->data_location;  // outside as the source's: see model_save
   copy->doc_string = from->doc_string;
   copy->n_metadata_props = from->n_metadata_props;
   copy->metadata_props = from->metadata_props;

@@ -50,10 +50,10 @@ static bool tensor_has_infinity(struct model *m, const Onnx__TensorProto *t) {
   bool found = false;
   if (tensor_read(m, t, &scratch, &view, &ignored) == STATUS_OK &&
       tensor_is_float(view.elem_type)) {
-    float *x = arena_array(&scratch, view.count, sizeof *x);
-    bool readable = tensor_to_float(&view, x);
-    for (uint64_t i = 0; i < view.count && readable && !found; i++)
-      found = isinf(x[i]);
+    struct tensor_blocks b = {.model = m, .tensor = &view};
+    while (!found && tensor_next(&b))
+      for (size_t i = 0; i < b.n; i++)
+        found = found || isinf(b.x[i]);
   }
   arena_free(&scratch);
   return found;
