@@ -241,16 +241,15 @@ enum status run_read_plan(struct run *r) {
   return plan_read(&r->plan, &r->graph, r->settings->plan, &r->arena, r->diag);
 }
 
-// Where there is room for large temporary files: TMPDIR, or beside the result, or where they
-// outlive a restart of the machine and so lie in no memory.
+// For large temporary files: TMPDIR, or beside the result, for which there must be room anyway, or
+// the folder that lies in no memory on any system.
 static const char *temporary_folder(struct run *r) {
   const char *named = getenv("TMPDIR");
   if (named && named[0])
     return named;
   const char *path = r->settings->output;
-  if (!path && strcmp(r->settings->command, "verify") == 0)
+  if (!path)
     return "/var/tmp";
-  path = path ? path : run_default_output(r);
   size_t length = (size_t)(file_base(path) - path);
   return length ? arena_printf(&r->arena, "%.*s", (int)length, path) : ".";
 }
