@@ -29,7 +29,7 @@ const struct option_text options[] = {
     {'F', "for", "tensorrt|onnxruntime", "the tool to write for"},
     {'o', "output", "FILE", "where the result goes"},
     {'e', "external-data", "auto|always|never",
-     "weights in a file beside the result: as in MODEL and beyond 2 GiB; all; none"},
+     "weights in a file of their own: as in MODEL, all, or none"},
     {'C', "check", NULL, "check the plan against the model and write nothing"},
     {'S', "save-plan", "FILE", "write the plan as well"},
     {'T', "save-trace", "FILE", "write the trace as well"},
