@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OLDEST_API = 17, NEWEST_TRIED = 99 };  // releases 1.17 to 1.99
+enum { OLDEST_API = 17, NEWEST_TRIED = 99, MAPS_FILES = 21 };  // releases 1.x
 
 struct engine {
   void *library;
@@ -25,7 +25,8 @@ struct engine {
   OrtMemoryInfo *memory;    // of the caller's arrays
   OrtAllocator *allocator;  // the library's own; not ours to release
   struct engine_info info;
-  bool silent;  // at its first session, standard error was led away, or must not be
+  bool maps_files;  // finds external data below another folder, and maps it
+  bool silent;      // at its first session, standard error was led away, or must not be
 };
 
 struct session {
@@ -148,6 +149,7 @@ static bool load_file(struct engine *e, const char *path, char *why, size_t size
     return false;
   }
   e->library = library;
+  e->maps_files = minor >= MAPS_FILES;
   snprintf(e->info.version, sizeof e->info.version, "%s", version);
   snprintf(e->info.path, sizeof e->info.path, "%s", path);
   return true;
@@ -312,19 +314,23 @@ static void release_values(const struct engine *e, OrtValue **values, size_t n) 
   free(values);
 }
 
-// The loader copies them into its graph. AddInitializer would make the session use ours in place,
-// but it replaces by name alone: also an initializer of a branch that has the same name, and one
-// that the optimiser has transposed and kept the name of. (Data in files is mapped, not copied.)
+// Those that lie in files the engine maps itself, if it is able to. The loader copies the others
+// into its graph. AddInitializer would make the session use ours in place, but it replaces by name
+// alone: also an initializer of a branch that has the same name, and one that the optimiser has
+// transposed and kept the name of.
 static enum status add_initializers(const struct engine *e, OrtSessionOptions *options,
                                     const struct session_options *wanted, struct diag *d) {
   size_t n = wanted->n_initializers;
   const char **names = allocate(n, sizeof *names);
   OrtValue **values = allocate(n, sizeof *values);
   OrtStatus *status = NULL;
-  for (size_t i = 0; i < n && !status; i++) {
+  n = 0;
+  for (size_t i = 0; i < wanted->n_initializers && !status; i++) {
     const struct engine_initializer *w = &wanted->initializers[i];
-    names[i] = w->name;
-    status = value_over(e, w->data, w->size, w->elem_type, w->dims, w->rank, &values[i]);
+    if (w->in_file && e->maps_files)
+      continue;
+    names[n] = w->name;
+    status = value_over(e, w->data, w->size, w->elem_type, w->dims, w->rank, &values[n++]);
     if (status)
       diag_at(d, NULL, NULL, w->name);
   }
@@ -357,6 +363,8 @@ static enum status configure(const struct engine *e, OrtSessionOptions *options,
   ORT_TRY(e, api->AddSessionConfigEntry(options, "session.load_model_format", "ONNX"));
   if (wanted->keep_quantised)
     ORT_TRY(e, api->AddSessionConfigEntry(options, "session.disable_quant_qdq", "1"));
+  if (wanted->lean)
+    ORT_TRY(e, api->AddSessionConfigEntry(options, "session.disable_prepacking", "1"));
   if (wanted->directory)
     ORT_TRY(e, api->AddSessionConfigEntry(options,
                                           "session.model_external_initializers_file_folder_path",

@@ -6,6 +6,7 @@
 //                              nobody reads
 //   Round(x) -> y              attributes format (name, see format.h), scale (power of two, log2),
 //                              saturate, ftz: y = value to format and back; float in, float out
+//   Decode(codes) -> y         y: the values of codes of any float format; float out
 //   Compare(reference, narrow) -> n   attributes id, scale (power of two that narrow is stored
 //                              times, log2): adds both to probe->compared[id] (not the top-1
 //                              counts); float
@@ -67,9 +68,8 @@ struct probe {
 enum optimisation { OPTIMISE_NONE, OPTIMISE_BASIC, OPTIMISE_EXTENDED, OPTIMISE_ALL };
 
 // Data of an initializer that is kept out of the model's bytes (the model says EXTERNAL for it,
-// with any location). `data` needs no alignment and must outlive the session. The engine makes one
-// copy; what lies in a file is better referred to (location, offset, length) below `directory`,
-// since the engine maps that.
+// with any location). `data` needs no alignment and must outlive the session. The engine makes two
+// copies; what lies in a file it maps, from version 1.21 on.
 struct engine_initializer {
   const char *name;
   int elem_type;
@@ -77,6 +77,7 @@ struct engine_initializer {
   const int64_t *dims;
   const void *data;
   size_t size;
+  bool in_file;  // the model's bytes say in which file below `directory` the same data lies
 };
 
 struct session_options {
@@ -84,6 +85,9 @@ struct session_options {
   // Leave QuantizeLinear and DequantizeLinear as they are. ONNX Runtime 1.30 takes those of float8
   // for those of int8 otherwise, and makes invalid models of them.
   bool keep_quantised;
+  // Make no second copy of weights in the layout that a kernel likes best: matrix products take
+  // longer, and weights that are mapped take no memory of the process's own.
+  bool lean;
   int threads;  // 0: the engine's default (all cores)
   const struct engine_initializer *initializers;
   size_t n_initializers;

@@ -34,7 +34,7 @@ struct custom_op {
 struct operators {
   const OrtApi *api;
   struct probe *probe;
-  struct custom_op observe, round, compare;
+  struct custom_op observe, round, decode, compare;
   struct update_operators *updates;
   OrtCustomOpDomain *domain;
   // Results of pieces. One set is enough: a session runs one node after the other.
@@ -224,6 +224,36 @@ static OrtStatus *round_compute(void *state, OrtKernelContext *context) {
   return in_parallel(api, context, round_piece, piece_count(x.count), &task);
 }
 
+// ---- Decode ----
+
+struct decode_task {
+  const struct format *format;
+  const uint8_t *codes;
+  float *y;
+  size_t count;
+};
+
+static void decode_piece(void *context, size_t k) {
+  const struct decode_task *task = context;
+  size_t start = k * PIECE, width = (size_t)task->format->stored_bits / 8;
+  round_decode_array(task->format, task->codes + start * width, task->y + start,
+                     piece_size(task->count, k));
+}
+
+static OrtStatus *decode_compute(void *state, OrtKernelContext *context) {
+  const struct kernel *kernel = state;
+  const OrtApi *api = kernel->owner->api;
+  struct view x;
+  void *y = NULL;
+  ORT_TRY(kernel_view_input(api, context, 0, &x));
+  const struct format *format = format_from_onnx((int)x.type);
+  if (!format)
+    return api->CreateStatus(ORT_INVALID_ARGUMENT, "Decode takes floating-point tensors only");
+  ORT_TRY(output(api, context, x.dims, x.rank, &y));
+  struct decode_task task = {format, x.data, y, x.count};
+  return in_parallel(api, context, decode_piece, piece_count(x.count), &task);
+}
+
 // ---- Compare ----
 
 struct compare_task {
@@ -359,6 +389,12 @@ static OrtStatus *round_create(const OrtCustomOp *base, const OrtApi *api,
   return NULL;
 }
 
+static OrtStatus *decode_create(const OrtCustomOp *base, const OrtApi *api,
+                                const OrtKernelInfo *info, void **kernel) {
+  (void)api, (void)info;
+  return kernel_create(base, kernel);
+}
+
 static void kernel_destroy(void *kernel) {
   free(kernel);
 }
@@ -373,6 +409,11 @@ static const char *observe_name(const OrtCustomOp *op) {
 static const char *round_name(const OrtCustomOp *op) {
   (void)op;
   return "Round";
+}
+
+static const char *decode_name(const OrtCustomOp *op) {
+  (void)op;
+  return "Decode";
 }
 
 static const char *compare_name(const OrtCustomOp *op) {
@@ -458,6 +499,13 @@ static void operators_fill(struct operators *o) {
   o->round.base.CreateKernelV2 = round_create;
   o->round.base.KernelComputeV2 = round_compute;
 
+  o->decode = (struct custom_op){kernel_operator, o};
+  o->decode.base.GetName = decode_name;
+  o->decode.base.GetInputType = type_any;
+  o->decode.base.GetOutputType = type_float;
+  o->decode.base.CreateKernelV2 = decode_create;
+  o->decode.base.KernelComputeV2 = decode_compute;
+
   o->compare = (struct custom_op){kernel_operator, o};
   o->compare.base.GetName = compare_name;
   o->compare.base.GetInputType = type_float;
@@ -479,6 +527,7 @@ OrtStatus *operators_register(struct operators **operators, const OrtApi *api,
   ORT_TRY(api->CreateCustomOpDomain("narrowcast", &o->domain));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->observe.base));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->round.base));
+  ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->decode.base));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->compare.base));
   ORT_TRY(update_operators_add(&o->updates, api, o->domain, probe));
   return api->AddCustomOpDomain(options, o->domain);

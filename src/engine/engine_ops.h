@@ -1,4 +1,5 @@
-// The kernels of the custom operators Observe, Round and Compare (see engine.h), for engine.c only.
+// The kernels of the custom operators Observe, Round, Decode and Compare (see engine.h), for
+// engine.c only.
 #ifndef ENGINE_OPS_H
 #define ENGINE_OPS_H
 

@@ -6,7 +6,12 @@
 
 #include <string.h>
 
-enum { KEEP_OUT_BYTES = 1024 };  // smaller initializers are not worth an entry of their own
+enum {
+  KEEP_OUT_BYTES = 1024,     // smaller initializers are not worth an entry of their own
+  MAPPED_BYTES = 64 * 1024,  // nor are smaller ones worth a map of the engine's,
+  MAPPED_MOST = 16384,       // of which a process can have 65530
+  LARGE_BYTES = 256 * 1024 * 1024,
+};
 
 static void *place(void *message, unsigned offset) {
   return (uint8_t *)message + offset;
@@ -73,15 +78,43 @@ static enum status inline_external(void *context, Onnx__TensorProto *t) {
   return STATUS_OK;
 }
 
-// Takes the data out of an initializer: the message says that it is external, in no real file.
-static void keep_out(struct packed_model *out, Onnx__TensorProto *t, const struct tensor *view,
-                     struct arena *a) {
-  size_t alignment = tensor_element_bits(t->data_type) / 8;
-  const void *data = view->data;
-  if (alignment > 1 && (uintptr_t)data % alignment != 0)
-    data = memcpy(arena_alloc(a, view->size), view->data, view->size);
-  out->initializers[out->n_initializers++] =
-      (struct engine_initializer){t->name, t->data_type, t->n_dims, t->dims, data, view->size};
+struct packing {
+  struct packed_model *out;
+  struct model *model;
+  struct arena *arena;
+  size_t n_mapped;
+  uint64_t mapped;  // bytes
+};
+
+// Whether the data lies where the engine can map it, and is worth that.
+static enum status find_place(struct packing *p, const struct tensor *view, const uint8_t **data,
+                              const char **path, uint64_t *offset, bool *found, struct diag *d) {
+  size_t alignment = tensor_element_bits(view->elem_type) / 8;
+  *data = view->data;
+  *found = false;
+  if (view->size < MAPPED_BYTES || p->n_mapped == MAPPED_MOST)
+    return STATUS_OK;
+  TRY(model_aligned(p->model, view, data, d));
+  *found = (uintptr_t)*data % alignment == 0 && model_find(p->model, *data, path, offset);
+  p->n_mapped += *found;
+  p->mapped += *found ? view->size : 0;
+  return STATUS_OK;
+}
+
+// Takes the data out of an initializer: the message says that it is external, in its file, or in no
+// real one.
+static enum status keep_out(struct packing *p, Onnx__TensorProto *t, const struct tensor *view,
+                            struct diag *d) {
+  struct arena *a = p->arena;
+  const uint8_t *data;
+  const char *path;
+  uint64_t offset = 0;
+  bool in_file;
+  TRY(find_place(p, view, &data, &path, &offset, &in_file, d));
+  if (in_file)
+    p->out->directory = "/";
+  p->out->initializers[p->out->n_initializers++] = (struct engine_initializer){
+      t->name, t->data_type, t->n_dims, t->dims, data, view->size, in_file};
   Onnx__TensorProto empty = ONNX__TENSOR_PROTO__INIT;
   empty.name = t->name;
   empty.has_data_type = 1;
@@ -92,10 +125,12 @@ static void keep_out(struct packed_model *out, Onnx__TensorProto *t, const struc
   empty.data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
   empty.n_external_data = 3;
   empty.external_data = arena_array(a, 3, sizeof *empty.external_data);
-  empty.external_data[0] = proto_entry(a, "location", "in-memory");
-  empty.external_data[1] = proto_entry(a, "offset", "0");
+  empty.external_data[0] = proto_entry(a, "location", in_file ? path + 1 : "in-memory");
+  empty.external_data[1] =
+      proto_entry(a, "offset", arena_printf(a, "%llu", (unsigned long long)offset));
   empty.external_data[2] = proto_entry(a, "length", arena_printf(a, "%zu", view->size));
   *t = empty;
+  return STATUS_OK;
 }
 
 enum status clone_pack(struct packed_model *out, struct model *m, struct arena *a, struct diag *d) {
@@ -104,13 +139,15 @@ enum status clone_pack(struct packed_model *out, struct model *m, struct arena *
   Onnx__GraphProto *graph = m->proto->graph;
   *out = (struct packed_model){.initializers =
                                    arena_array(a, graph->n_initializer, sizeof *out->initializers)};
+  struct packing packing = {.out = out, .model = m, .arena = a};
   for (size_t i = 0; i < graph->n_initializer; i++) {
     Onnx__TensorProto *t = graph->initializer[i];
     if (t->raw_data.len < KEEP_OUT_BYTES || tensor_element_bits(t->data_type) < 8)
       continue;
     struct tensor view;
     TRY(tensor_read(m, t, a, &view, d));
-    keep_out(out, t, &view, a);
+    TRY(keep_out(&packing, t, &view, d));
   }
+  out->large = packing.mapped >= LARGE_BYTES;
   return model_pack(m->proto, a, &out->bytes, &out->size, d);
 }

@@ -11,13 +11,15 @@
 struct model clone_model(const struct model *m, struct arena *a);
 
 // A model as a session takes it. Weights of at least 1 KiB in initializers of the main graph stay
-// where they are (in the mapped file, or in the arena); one that is not aligned for its type is
-// copied.
+// where they are: in the mapped file, or in the arena. Large ones that lie in a file, aligned for
+// their type, the engine can map there.
 struct packed_model {
   uint8_t *bytes;
   size_t size;
   struct engine_initializer *initializers;
   size_t n_initializers;
+  const char *directory;  // below which the files lie; NULL: nothing refers to a file
+  bool large;             // so much of it lies in files that a session had better be lean
 };
 
 // Packs m, which is changed by it: pass a clone. Tensors whose data is external are read: the bytes

@@ -67,7 +67,7 @@ static bool is_below(const char *path, const char *root) {
 void external_open(struct model *m) {
   m->externals = arena_alloc(m->arena, sizeof *m->externals);
   m->externals->arena = m->arena;
-  m->externals->index.arena = m->arena;
+  m->externals->index.arena = m->externals->aligned.arena = m->arena;
 }
 
 static enum status find_root(struct model *m, struct diag *d) {

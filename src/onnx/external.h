@@ -19,10 +19,13 @@ struct externals {
   struct arena *arena;          // of the model that was loaded, whose clones share this
   struct external_file *files;  // in the order in which they were first needed
   size_t count, capacity;
-  struct map index;  // location as written -> file
-  char *root;        // the model's folder without links, in the arena
-  size_t passed;     // bytes that were read since the mapped pages were let go: model_passed
-  char *self;        // the model's file without links, once asked for
+  struct map index;        // location as written -> file
+  char *root;              // the model's folder without links, in the arena
+  size_t passed;           // bytes that were read since the mapped pages were let go: model_passed
+  struct map aligned;      // of data that is not aligned (address, size) -> its copy
+  const uint8_t **copies;  // in m->copies
+  size_t n_copies, capacity_copies;
+  char *self;  // the model's file without links, once asked for
 };
 
 // A checked stretch of a file.

@@ -7,6 +7,7 @@
 #include "external.h"
 #include "file.h"
 #include "spool.h"
+#include "tensor.h"
 #include "wire.h"
 
 #include <assert.h>
@@ -302,6 +303,33 @@ void model_passed(struct model *m, size_t size) {
   for (size_t i = 0; i < e->count; i++)
     file_forget(e->files[i].bytes, e->files[i].size);
   spool_forget(m->spool);
+  spool_forget(m->copies);
+}
+
+enum status model_aligned(struct model *m, const struct tensor *t, const uint8_t **data,
+                          struct diag *d) {
+  struct externals *e = m->externals;
+  size_t alignment = tensor_element_bits(t->elem_type) / 8;
+  *data = t->data;
+  if (alignment <= 1 || (uintptr_t)t->data % alignment == 0)
+    return STATUS_OK;
+  if (!m->copies)
+    return STATUS_OK;
+  char *key = arena_printf(e->arena, "%p:%zu", (const void *)t->data, t->size);
+  int known = map_get(&e->aligned, 0, key);
+  if (known >= 0) {
+    *data = e->copies[known];
+    return STATUS_OK;
+  }
+  void *copy;
+  TRY(spool_alloc(m->copies, t->size, &copy, d));
+  *data = memcpy(copy, t->data, t->size);
+  model_passed(m, 2 * t->size);
+  e->copies =
+      arena_grow(e->arena, e->copies, &e->capacity_copies, e->n_copies + 1, sizeof *e->copies);
+  map_put(&e->aligned, 0, key, (int)e->n_copies);
+  e->copies[e->n_copies++] = *data;
+  return STATUS_OK;
 }
 
 // Where the file that was mapped can be found, if it is still there.
@@ -320,7 +348,7 @@ static bool leads_to(const char *path, const struct file_stamp *mapped) {
 }
 
 bool model_find(const struct model *m, const void *data, const char **path, uint64_t *offset) {
-  if (spool_find(m->spool, data, path, offset))
+  if (spool_find(m->spool, data, path, offset) || spool_find(m->copies, data, path, offset))
     return true;
   if (m->mapped && lies_in(data, m->bytes, m->size)) {
     *path = own_path(m);

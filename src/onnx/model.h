@@ -36,6 +36,7 @@ struct model {
   int raised_to;                // opset of ai.onnx, if raise_opset changed it; else 0
   struct externals *externals;  // mapped external data files: external.h
   struct spool *spool;          // where passes put new weights; NULL: in the arena. Not owned
+  struct spool *copies;         // where model_aligned puts copies; NULL: none are made. Not owned
 };
 
 // Maps, checks and unpacks `path`. `limits` may be NULL for the defaults. `arena` must outlive the
@@ -82,6 +83,12 @@ enum status model_copy(struct model *m, const char *path, struct diag *d);
 // The file that holds the byte at `data`, which a tensor of the model has: path (absolute, without
 // links) and offset. False if it lies in no file, or the path leads to another file by now.
 bool model_find(const struct model *m, const void *data, const char **path, uint64_t *offset);
+
+// Where the tensor's data lies aligned for its type: where it is, or in a copy, made once however
+// often this is asked. Without a spool for copies: where it is, aligned or not.
+struct tensor;
+enum status model_aligned(struct model *m, const struct tensor *t, const uint8_t **data,
+                          struct diag *d);
 
 // Says that so many bytes of weights were just read or written. Whenever these are many, the model
 // lets go of all pages that it has mapped (file_forget), so that to walk over all weights takes no

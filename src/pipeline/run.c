@@ -15,7 +15,7 @@
 
 enum {
   RANDOM_SAMPLES = 8,
-  IN_MEMORY = 32 * 1024 * 1024,  // bytes of new weights; more go to a temporary file
+  IN_MEMORY = 32 * 1024 * 1024,  // bytes of new or copied weights; more go to a temporary file
 };
 
 void run_begin(struct run *r, const struct settings *settings, struct diag *d) {
@@ -30,8 +30,22 @@ void run_close(struct run *r) {
   model_close(&r->model);
   arena_free(&r->round);
   spool_free(r->spool);
+  spool_free(r->copies);
   arena_free(&r->arena);
   recorder_close(r->recorder);
+}
+
+// For large temporary files: TMPDIR, or beside the result, for which there must be room anyway, or
+// the folder that lies in no memory on any system.
+static const char *temporary_folder(struct run *r) {
+  const char *named = getenv("TMPDIR");
+  if (named && named[0])
+    return named;
+  const char *path = r->settings->output;
+  if (!path)
+    return "/var/tmp";
+  size_t length = (size_t)(file_base(path) - path);
+  return length ? arena_printf(&r->arena, "%.*s", (int)length, path) : ".";
 }
 
 // Reads each constant once, so that one whose data is missing or has the wrong size is named here
@@ -53,7 +67,9 @@ enum status run_load_model(struct run *r) {
     status = model_each_tensor(r->model.proto, check_tensor, r);
   if (status != STATUS_OK)
     diag_at(r->diag, r->settings->model, NULL, NULL);
-  else
+  r->copies = spool_new(temporary_folder(r), IN_MEMORY);
+  r->model.copies = r->copies;
+  if (status == STATUS_OK)
     diag_clear(r->diag);  // what goes wrong from here on is not the model's fault
   return status;
 }
@@ -239,19 +255,6 @@ enum status run_read_plan(struct run *r) {
   TRY(plan_read_opset(&opset, r->settings->plan, &r->arena, r->diag));
   TRY(raise_to(r, opset));
   return plan_read(&r->plan, &r->graph, r->settings->plan, &r->arena, r->diag);
-}
-
-// For large temporary files: TMPDIR, or beside the result, for which there must be room anyway, or
-// the folder that lies in no memory on any system.
-static const char *temporary_folder(struct run *r) {
-  const char *named = getenv("TMPDIR");
-  if (named && named[0])
-    return named;
-  const char *path = r->settings->output;
-  if (!path)
-    return "/var/tmp";
-  size_t length = (size_t)(file_base(path) - path);
-  return length ? arena_printf(&r->arena, "%.*s", (int)length, path) : ".";
 }
 
 enum status run_rewrite(struct run *r) {

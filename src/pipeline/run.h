@@ -72,7 +72,8 @@ struct run {
   struct arena round;  // of the emitted model: given back when it is made again
   struct model emitted;
   struct graph emitted_graph;
-  struct spool *spool;  // of its new weights
+  struct spool *spool;   // of its new weights
+  struct spool *copies;  // of weights of the model that engines need aligned
   struct rewrite_report rewrite;
   struct verdict verdict;
   bool has_verdict;

@@ -372,6 +372,8 @@ static enum status run_session(struct run *r, struct engine *engine, struct diag
       .threads = r->options->threads,
       .initializers = r->model->initializers,
       .n_initializers = r->model->n_initializers,
+      .directory = r->model->directory,
+      .lean = r->model->large,
       .probe = &r->probe,
   };
   recorder_action(r->options->recorder, "while it loaded the model");

@@ -83,7 +83,9 @@ struct instrumented {
   size_t size;
   struct engine_initializer *initializers;
   size_t n_initializers;
-  int *values;  // the values observed; the `id` of an observer is its value's
+  const char *directory;  // of packed_model
+  bool large;             // likewise
+  int *values;            // the values observed; the `id` of an observer is its value's
   size_t n_observers;
   struct update_site *sites;  // in the arena; the `id` of a watcher is its site's index
   size_t n_sites;

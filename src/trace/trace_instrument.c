@@ -28,6 +28,10 @@ static bool is_own_domain(const char *domain) {
   return domain && strcmp(domain, DOMAIN) == 0;
 }
 
+static bool is_decode(const Onnx__NodeProto *node) {
+  return is_own_domain(node->domain) && strcmp(node->op_type, "Decode") == 0;
+}
+
 static bool is_measured_type(struct type t) {
   return t.kind == TYPE_TENSOR && (t.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
                                    t.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
@@ -99,6 +103,8 @@ static bool follows(const struct instrumentation *in, const struct node *n) {
 
 // Decides for the node's outputs; its inputs' producers come before.
 static void choose_outputs(struct instrumentation *in, const struct node *n) {
+  if (is_decode(n->proto))
+    return;  // a constant: see emulate.c
   for (int i = 0; i < n->n_outputs; i++) {
     int v = n->outputs[i];
     if (v < 0 || !trace_measures(in->graph, v) || is_before_rounding(in->graph, v))
@@ -351,7 +357,7 @@ static void reduce_declarations(const struct instrumentation *in) {
 static enum status check_domain(const struct graph *g, struct diag *d) {
   for (int n = 0; n < g->n_nodes; n++) {
     const Onnx__NodeProto *proto = g->nodes[n].proto;
-    if (!is_own_domain(proto->domain) || strcmp(proto->op_type, "Round") == 0)
+    if (!is_own_domain(proto->domain) || strcmp(proto->op_type, "Round") == 0 || is_decode(proto))
       continue;
     diag_at(d, g->model->path, graph_node_label(g, n), NULL);
     diag_hint(d, "Give the operator's domain another name.");
@@ -400,5 +406,7 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, enum tra
   out->size = packed.size;
   out->initializers = packed.initializers;
   out->n_initializers = packed.n_initializers;
+  out->directory = packed.directory;
+  out->large = packed.large;
   return STATUS_OK;
 }

@@ -70,12 +70,63 @@ struct emulation {
   struct arena *arena;
   struct diag *diag;
   bool ftz;
+  uint64_t widened;           // bytes of weights that are carried as fp32
+  Onnx__NodeProto **decoded;  // in front of the main graph's nodes
+  size_t n_decoded, capacity_decoded;
 };
+
+// A name for what comes before `name`. '/' twice: not a name that rewrite makes; a clash with the
+// model's own is looked up.
+static const char *earlier_name(const struct emulation *e, int scope, const char *name,
+                                const char *what) {
+  const char *earlier = arena_printf(e->arena, "%s//%s", name, what);
+  while (graph_lookup(e->graph, scope, earlier) >= 0)
+    earlier = arena_printf(e->arena, "%s'", earlier);
+  return earlier;
+}
+
+// ---- large weights ----
+//
+// To carry all weights of a large model as fp32 would take twice their memory. So beyond the first
+// few, those of the main graph that lie in a file stay as they are, and a Decode gives their
+// values, one weight at a time, in each run.
+
+enum { MOST_WIDENED = 64 * 1024 * 1024, LEAST_DECODED = 64 * 1024 };
+
+// Whether the engine will find the initializer's narrow bytes in a file.
+static bool is_decoded(struct emulation *e, const Onnx__TensorProto *t) {
+  const char *path;
+  uint64_t offset;
+  struct tensor view;
+  struct diag ignored = {0};
+  int v = t->name ? graph_lookup(e->graph, 0, t->name) : -1;
+  if (v < 0 || e->graph->values[v].initializer != t || e->graph->values[v].origin == ORIGIN_INPUT ||
+      e->graph->values[v].is_output ||
+      tensor_read(e->model, t, e->arena, &view, &ignored) != STATUS_OK ||
+      view.size < LEAST_DECODED || !model_find(e->model, view.data, &path, &offset))
+    return false;
+  e->widened += view.count * sizeof(float);
+  return e->widened > MOST_WIDENED;
+}
+
+// The initializer gets another name, under which it stays narrow.
+static void decode_tensor(struct emulation *e, Onnx__TensorProto *t) {
+  const char *name = t->name;
+  t->name = arena_strdup(e->arena, earlier_name(e, 0, name, "stored"));
+  Onnx__NodeProto *node = proto_unary(e->arena, "Decode", "narrowcast", t->name, name);
+  e->decoded =
+      arena_grow(e->arena, e->decoded, &e->capacity_decoded, e->n_decoded + 1, sizeof *e->decoded);
+  e->decoded[e->n_decoded++] = node;
+}
 
 static enum status widen_tensor(void *context, Onnx__TensorProto *t) {
   struct emulation *e = context;
   if (!is_narrow(t->data_type))
     return STATUS_OK;
+  if (is_decoded(e, t)) {
+    decode_tensor(e, t);
+    return STATUS_OK;
+  }
   struct tensor view;
   TRY(tensor_read(e->model, t, e->arena, &view, e->diag));
   float *wide = arena_array(e->arena, view.count, sizeof *wide);
@@ -86,8 +137,6 @@ static enum status widen_tensor(void *context, Onnx__TensorProto *t) {
   *t = *copy;
   return STATUS_OK;
 }
-
-// ---- nodes ----
 
 // Operators whose results are among their inputs (or zero), so that rounding again changes nothing;
 // and those whose results are rounded inside (control flow, calls).
@@ -150,16 +199,6 @@ static void widen_type_attributes(const struct node *node) {
     if (attribute && attribute->s.len == 7 && memcmp(attribute->s.data, "FLOAT16", 7) == 0)
       attribute->s.len = 5;
   }
-}
-
-// A name for what comes before `name`. '/' twice: not a name that rewrite makes; a clash with the
-// model's own is looked up.
-static const char *earlier_name(const struct emulation *e, int scope, const char *name,
-                                const char *what) {
-  const char *earlier = arena_printf(e->arena, "%s//%s", name, what);
-  while (graph_lookup(e->graph, scope, earlier) >= 0)
-    earlier = arena_printf(e->arena, "%s'", earlier);
-  return earlier;
 }
 
 static Onnx__NodeProto *new_cast_to_float(struct arena *a, const char *input, const char *output) {
@@ -232,7 +271,9 @@ static enum status emulate_scope(struct emulation *e, int s) {
   size_t capacity = 0, count = 0;
   for (int i = 0; i < scope->n_nodes; i++)
     capacity += 1 + 2 * (size_t)e->graph->nodes[scope->nodes[i]].n_outputs;
-  Onnx__NodeProto **list = arena_array(e->arena, capacity, sizeof *list);
+  Onnx__NodeProto **list = arena_array(e->arena, capacity + e->n_decoded, sizeof *list);
+  for (size_t i = 0; s == 0 && i < e->n_decoded; i++)
+    list[count++] = e->decoded[i];
   for (int i = 0; i < scope->n_nodes; i++)
     TRY(emulate_node(e, scope->order[i], list, &count));
   if (scope->graph) {

@@ -137,6 +137,8 @@ static enum status run_samples(struct verification *v, struct engine *engine,
       .threads = options->threads,
       .initializers = v->twin.packed.initializers,
       .n_initializers = v->twin.packed.n_initializers,
+      .directory = v->twin.packed.directory,
+      .lean = v->twin.packed.large,
       .probe = &v->probe,
   };
   struct session *session;

@@ -64,6 +64,7 @@ static enum status load_and_run(const struct attempt *t, enum optimisation level
       .threads = 1,
       .initializers = t->packed->initializers,
       .n_initializers = t->packed->n_initializers,
+      .directory = t->packed->directory,
   };
   struct session *session;
   TRY(session_open(&session, t->engine, t->packed->bytes, t->packed->size, &options, d));

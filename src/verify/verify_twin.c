@@ -297,5 +297,6 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
   append_sorted(&j, &j.b.graph);
   join_outputs(&j);
   join_models(&j);
+  j.a.model.spool = emitted->model->spool;  // weights of both
   return clone_pack(&t->packed, &j.a.model, a, d);
 }

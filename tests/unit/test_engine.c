@@ -468,7 +468,7 @@ static void initializers_are_taken_from_outside(void **state) {
       float w = (float)i + 0.5f;
       memcpy(room + 1 + (size_t)i * sizeof w, &w, sizeof w);
     }
-    struct engine_initializer outside = {"w", FLOAT, 1, &n, room + 1, (size_t)n * sizeof *x};
+    struct engine_initializer outside = {"w", FLOAT, 1, &n, room + 1, (size_t)n * sizeof *x, false};
     Onnx__ModelProto *m = message_new_model();
     message_input(m->graph, "x", FLOAT, 1);
     message_output(m->graph, "y", FLOAT, 1);
@@ -514,7 +514,7 @@ static void initializers_outside_do_not_replace_shadowing_ones(void **state) {
     message_set_graph(n, k ? "else_branch" : "then_branch", g);
   }
   message_node(m->graph, "Add", "z w", "y");
-  struct engine_initializer outside = {"w", FLOAT, 1, &one, &main_w, sizeof main_w};
+  struct engine_initializer outside = {"w", FLOAT, 1, &one, &main_w, sizeof main_w, false};
   struct array c = {.name = "c", .elem_type = BOOL, .data = &yes, .size = 1};
   for (int level = 0; level < LEVELS; level++) {
     restart(r);
@@ -573,8 +573,8 @@ static void initializers_that_the_optimiser_changes_are_right(void **state) {
     x[i] = (float)(i % 101), v[i] = (float)(i * 7 % 1009), w[i % C] = (float)i;
   const int64_t w_dims[] = {C, 1, 1}, v_dims[] = {1, C, H, W};
   const int64_t to_nchw[] = {0, 3, 1, 2}, to_nhwc[] = {0, 2, 3, 1};
-  struct engine_initializer outside[] = {{"w", FLOAT, 3, w_dims, w, sizeof w},
-                                         {"v", FLOAT, 4, v_dims, v, sizeof v}};
+  struct engine_initializer outside[] = {{"w", FLOAT, 3, w_dims, w, sizeof w, false},
+                                         {"v", FLOAT, 4, v_dims, v, sizeof v, false}};
   Onnx__ModelProto *m = message_new_model();
   message_input(m->graph, "x", FLOAT, 4);
   message_output(m->graph, "y", FLOAT, 4);
