@@ -74,7 +74,9 @@ enum external_data {
 // tensor made by a pass may be marked EXTERNAL and hold raw_data at once (no file can say so:
 // model_load refuses that): these bytes then go to the data file too. Weights are streamed: none is
 // in memory as a whole. Errors: STATUS_IO; STATUS_MODEL over 2 GiB. Nothing is left behind.
-enum status model_save(struct model *m, const char *path, enum external_data where, struct diag *d);
+enum status model_save_as(struct model *m, const char *path, enum external_data where,
+                          struct diag *d);
+enum status model_save(struct model *m, const char *path, struct diag *d);  // EXTERNAL_AUTO
 
 // Copies the model file unchanged, byte for byte, and its external files beside it when `path` is
 // in another folder (an existing, different file of that name is an error, never overwritten).

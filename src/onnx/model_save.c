@@ -342,8 +342,8 @@ static enum status save(struct saver *s, struct file_writer *out) {
   return commit(s, out);
 }
 
-enum status model_save(struct model *m, const char *path, enum external_data where,
-                       struct diag *d) {
+enum status model_save_as(struct model *m, const char *path, enum external_data where,
+                          struct diag *d) {
   struct saver s = {.m = m, .d = d, .path = path, .where = where};
   struct file_writer out = {.out = NULL};
   char unused[65];
@@ -355,6 +355,10 @@ enum status model_save(struct model *m, const char *path, enum external_data whe
   restore(&s);
   arena_free(&s.arena);
   return status;
+}
+
+enum status model_save(struct model *m, const char *path, struct diag *d) {
+  return model_save_as(m, path, EXTERNAL_AUTO, d);
 }
 
 // ---- Copying ----

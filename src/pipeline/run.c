@@ -288,7 +288,7 @@ static enum status compare_read_back(struct run *r, const struct graph *back, co
 enum status run_save(struct run *r, const char *path) {
   if (plan_is_identity(&r->plan) && r->settings->external_data == EXTERNAL_AUTO)
     return model_copy(&r->model, path, r->diag);
-  TRY(model_save(&r->emitted, path, r->settings->external_data, r->diag));
+  TRY(model_save_as(&r->emitted, path, r->settings->external_data, r->diag));
   struct arena scratch = {0};
   struct model back = {0};
   struct graph graph;

@@ -171,7 +171,7 @@ static enum status convert(struct subject *s, const struct program *p, const cha
   struct rewrite_report report;
   TRY(graph_build(&changed, &copy, &p->schemas, a, d));
   TRY(rewrite_model(&copy, &changed, &s->plan, &report, a, d));
-  TRY(model_save(&copy, out, EXTERNAL_AUTO, d));
+  TRY(model_save(&copy, out, d));
   TRY(model_load(&s->emitted, a, out, NULL, d));
   TRY(check_model(&s->emitted, &p->schemas, "reading back", d));
   return graph_build(&s->emitted_graph, &s->emitted, &p->schemas, a, d);

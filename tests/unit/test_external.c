@@ -292,7 +292,7 @@ static const char *data_of(const char *name) {
 
 static void save(const char *name) {
   diag_clear(&d);
-  if (model_save(&model, in_folder(name), EXTERNAL_AUTO, &d) != STATUS_OK)
+  if (model_save(&model, in_folder(name), &d) != STATUS_OK)
     fail_msg("%s: %s", d.file, d.message);
 }
 
@@ -373,7 +373,7 @@ static void save_removes_old_data_of_this_model_only(void **state) {
     write_file(others[i], "x", 1);
   write_file("out.onnx.0123456789abcdef.data", "x", 1);
   load("m.onnx");
-  assert_int_equal(model_save(&model, in_folder("out.onnx"), EXTERNAL_AUTO, &d), STATUS_OK);
+  assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_OK);
   for (size_t i = 0; i < 4; i++)
     assert_int_equal(file_size(others[i]), 1);
   assert_int_equal(file_size("out.onnx.0123456789abcdef.data"), 0);
@@ -410,7 +410,7 @@ static void save_refuses_what_was_changed_while_it_was_read(void **state) {
   load("m.onnx");
   reads(0, 0);
   change("m.onnx", (long)model.size - 1);
-  assert_int_equal(model_save(&model, in_folder("out.onnx"), EXTERNAL_AUTO, &d), STATUS_IO);
+  assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_IO);
   assert_non_null(strstr(d.file, "m.onnx"));
   assert_non_null(strstr(d.message, "was written to while it was being read"));
   change("m.onnx", (long)model.size - 1);
@@ -418,7 +418,7 @@ static void save_refuses_what_was_changed_while_it_was_read(void **state) {
   nanosleep(&later, NULL);
   diag_clear(&d);
   change("w.bin", 3);
-  assert_int_equal(model_save(&model, in_folder("out.onnx"), EXTERNAL_AUTO, &d), STATUS_IO);
+  assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_IO);
   assert_non_null(strstr(d.file, "w.bin"));
   diag_clear(&d);
   assert_int_equal(model_copy(&model, in_folder("out.onnx"), &d), STATUS_IO);
@@ -481,13 +481,13 @@ static void save_that_fails_leaves_nothing_behind(void **state) {
   write_numbers("w.bin");
   write_model("m.onnx", shared, 2);
   load("m.onnx");
-  assert_int_equal(model_save(&model, in_folder("gone/out.onnx"), EXTERNAL_AUTO, &d), STATUS_IO);
+  assert_int_equal(model_save(&model, in_folder("gone/out.onnx"), &d), STATUS_IO);
   diag_clear(&d);
   assert_int_equal(mkdir(in_folder("dir"), 0777), 0);
-  assert_int_equal(model_save(&model, in_folder("dir"), EXTERNAL_AUTO, &d), STATUS_IO);
+  assert_int_equal(model_save(&model, in_folder("dir"), &d), STATUS_IO);
   diag_clear(&d);
   initializer(1)->external_data[1]->value = arena_strdup(&arena, "x");
-  assert_int_equal(model_save(&model, in_folder("out.onnx"), EXTERNAL_AUTO, &d), STATUS_MODEL);
+  assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_MODEL);
   assert_string_equal(initializer(0)->external_data[0]->value, "w.bin");
   assert_int_equal(count_files(), 3);
 }
@@ -499,7 +499,7 @@ static void save_refuses_more_than_2_gib(void **state) {
   write_model_of("m.onnx", &t, 1);
   load("m.onnx");
   initializer(0)->raw_data.len = (size_t)INT32_MAX;
-  assert_int_equal(model_save(&model, in_folder("out.onnx"), EXTERNAL_AUTO, &d), STATUS_MODEL);
+  assert_int_equal(model_save(&model, in_folder("out.onnx"), &d), STATUS_MODEL);
   assert_non_null(strstr(d.message, "2 GiB"));
   assert_int_equal(count_files(), 1);
 }

@@ -379,7 +379,7 @@ static void worked_squares_above_255_9_overflow_fp16(void **state) {
 static size_t saved_size(struct planning *f, struct model *m, const char *name) {
   const char *path = planning_path(f, name);
   struct stat file;
-  if (model_save(m, path, EXTERNAL_AUTO, &f->d) != STATUS_OK)
+  if (model_save(m, path, &f->d) != STATUS_OK)
     fail_msg("%s", f->d.message);
   assert_int_equal(stat(path, &file), 0);
   return (size_t)file.st_size;
