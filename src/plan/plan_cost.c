@@ -364,12 +364,13 @@ static void model_seconds(const struct costs *c, struct plan *p, struct arena *a
   size_t rungs = (size_t)p->n_ladder;
   p->seconds = arena_array(a, (size_t)p->n_nodes * rungs, sizeof *p->seconds);
   for (int n = 0; n < p->n_nodes; n++) {
-    enum format_id format = p->nodes[n].format;
+    struct node_plan chosen = p->nodes[n];
+    p->nodes[n].narrow_operands = false;
     for (size_t r = 0; r < rungs; r++) {
       p->nodes[n].format = p->ladder[r];
       p->seconds[(size_t)n * rungs + r] = costs_node(c, p, n).time / c->target->bandwidth;
     }
-    p->nodes[n].format = format;
+    p->nodes[n] = chosen;
   }
 }
 
@@ -380,17 +381,18 @@ void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, st
   *total = (struct plan_costs){.target = c->target->name, .target_version = c->target->version};
   for (int n = 0; n < p->n_nodes; n++) {
     struct node_plan *node = &p->nodes[n];
-    enum format_id format = node->format;
+    struct node_plan chosen = *node;
     struct node_cost after = costs_node(c, p, n);
     node->format = FORMAT_FP32;
+    node->narrow_operands = false;
     struct node_cost before = costs_node(c, p, n);
-    node->format = format;
+    *node = chosen;
     total->time_before += before.time;
     total->time_after += after.time;
     total->traffic_before += before.bytes;
     total->traffic_after += after.bytes;
     unable += allowed[n] == wide_only ? before.time : 0;
-    total->left_wide += format == FORMAT_FP32 && node->reason == REASON_BOUNDARY;
+    total->left_wide += node->format == FORMAT_FP32 && node->reason == REASON_BOUNDARY;
   }
   struct arena scratch = {0};
   for (int v = 0; v < p->n_values; v++)
