@@ -9,6 +9,11 @@
 // float
 //    alone, makes the output float for that, and then finds that the attribute says float16. A test
 //    of ONNX, test_melweightmatrix, shows it (tests/conformance).
+// 3. ONNX Runtime 1.30 and 1.32 do not load, from level "basic" and opset 17 on, a layer
+//    normalisation written out in single operators whose gain is float16 behind a Cast:
+//    LayerNormFusion looks through the Cast and makes a LayerNormalization of a float input and
+//    float16 gain, which had two types as an operator of its own domain and has one in ONNX's.
+//    test_verify makes such a model; when it loads, this entry can go.
 #include "plan_engine.h"
 
 // perm with axis 0 among the last two places and the other axes in order: what the fusion takes for
@@ -35,7 +40,31 @@ static bool is_transposed_batch(const struct node *node, const struct graph *g) 
          moves_batch_inwards(node->proto) && feeds_matmul(g, node->outputs[0]);
 }
 
+enum { LAYER_NORM_OPSET = 17 };
+
+// The node that makes input k of node n, if it is an op of that kind, else -1.
+static int made_by(const struct graph *g, int n, int k, const char *op) {
+  const struct node *node = &g->nodes[n];
+  int v = k < node->n_inputs ? node->inputs[k] : -1;
+  int maker = v >= 0 && g->values[v].origin == ORIGIN_NODE ? g->values[v].producer : -1;
+  return maker >= 0 && node_is(g->nodes[maker].proto, op) ? maker : -1;
+}
+
+// The gain in (x - mean) / sqrt(variance) * gain.
+static bool is_layer_norm_gain(const struct graph *g, int n) {
+  const struct node *node = &g->nodes[n];
+  if (!node_is(node->proto, "Mul") || graph_opset(g, node->scope, "") < LAYER_NORM_OPSET)
+    return false;
+  for (int k = 0; k < node->n_inputs; k++) {
+    int div = made_by(g, n, k, "Div");
+    if (div >= 0 && made_by(g, div, 0, "Sub") >= 0 && made_by(g, div, 1, "Sqrt") >= 0)
+      return true;
+  }
+  return false;
+}
+
 bool plan_engine_fault(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
-  return is_transposed_batch(node, g) || node_is(node->proto, "MelWeightMatrix");
+  return is_transposed_batch(node, g) || node_is(node->proto, "MelWeightMatrix") ||
+         is_layer_norm_gain(g, n);
 }

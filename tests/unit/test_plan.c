@@ -347,6 +347,35 @@ static void plan_narrows_other_transposes_before_a_product(void **state) {
   expect(*state, "t", FORMAT_FP16, REASON_NONE);
 }
 
+static void written_out_layer_norm(struct planning *f, int64_t opset) {
+  f->b.model->opset_import[0]->version = opset;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_ints(&f->b, build_node(&f->b, "ReduceMean", "h", "mean"), "axes", (int64_t[]){-1}, 1);
+  build_node(&f->b, "Sub", "h mean", "centred");
+  build_node(&f->b, "Mul", "centred centred", "squares");
+  build_ints(&f->b, build_node(&f->b, "ReduceMean", "squares", "variance"), "axes", (int64_t[]){-1},
+             1);
+  build_node(&f->b, "Sqrt", "variance", "deviation");
+  build_node(&f->b, "Div", "centred deviation", "normal");
+  build_node(&f->b, "Mul", "w normal", "scaled");
+  build_node(&f->b, "Add", "scaled w", "shifted");
+  build_node(&f->b, "MatMul", "shifted w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  decide(f);
+}
+
+static void plan_keeps_the_gain_of_a_written_out_layer_norm_wide_from_opset_17_on(void **state) {
+  written_out_layer_norm(*state, 17);
+  expect(*state, "scaled", FORMAT_FP32, REASON_ENGINE);
+  expect(*state, "y", FORMAT_FP16, REASON_NONE);
+}
+
+static void plan_narrows_the_gain_of_a_written_out_layer_norm_before_opset_17(void **state) {
+  written_out_layer_norm(*state, 16);
+  expect(*state, "scaled", FORMAT_FP16, REASON_NONE);
+}
+
 static void plan_keeps_functions_called_with_different_types(void **state) {
   struct planning *f = *state;
   build_opset(&f->b, "local", 1);
@@ -525,6 +554,8 @@ int main(void) {
       TEST(plan_leaves_quantised_islands_alone),
       TEST(plan_steers_around_a_transpose_that_the_engine_crashes_on),
       TEST(plan_narrows_other_transposes_before_a_product),
+      TEST(plan_keeps_the_gain_of_a_written_out_layer_norm_wide_from_opset_17_on),
+      TEST(plan_narrows_the_gain_of_a_written_out_layer_norm_before_opset_17),
       TEST(plan_keeps_functions_called_with_different_types),
       TEST(plan_narrows_inside_functions_and_branches),
       TEST(plan_widens_a_node_whose_casts_cost_more_than_it_gains),
