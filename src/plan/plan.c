@@ -309,10 +309,10 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   fits_init(&pl.fits, g, t, policy, promotions, a);
   allow_init(&pl);
   patterns_find(&pl.patterns, g, a);
-  for (int n = 0; n < g->n_nodes; n++) {
+  for (int n = 0; n < g->n_nodes; n++)
     classify(&pl, n);
+  for (int n = 0; n < g->n_nodes; n++)
     TRY(allow_find(&pl, n, d));
-  }
   unite_patterns(&pl);
   TRY(apply_overrides(&pl, d));
   struct costs costs;

@@ -307,7 +307,9 @@ enum reason allow_reason(const struct planner *pl, int n) {
     return REASON_CONVERTED;
   if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && in_quantised_island(pl->graph, node))
     return REASON_QUANTISED;
-  if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && plan_engine_fault(pl->graph, n))
+  if ((class == CLASS_NARROW || class == CLASS_FOLLOW) &&
+      (plan_engine_fault(pl->graph, n) ||
+       plan_engine_fault_before(pl->graph, &pl->patterns, n, pl->plan->nodes)))
     return REASON_ENGINE;
   if (class == CLASS_NARROW || class == CLASS_FOLLOW)
     return REASON_NONE;

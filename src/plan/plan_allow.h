@@ -26,7 +26,7 @@ struct planner {
 void allow_init(struct planner *pl);
 
 // Why node n stays in the ladder's last format whatever its values are (no numbers needed):
-// REASON_NONE if they decide. Its class must be known.
+// REASON_NONE if they decide. The classes of all nodes must be known.
 enum reason allow_reason(const struct planner *pl, int n);
 
 // Tests operator and values of node n in rung r: *why is REASON_NONE if it may run there, else the

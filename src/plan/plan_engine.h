@@ -4,9 +4,14 @@
 #ifndef PLAN_ENGINE_H
 #define PLAN_ENGINE_H
 
-#include "graph.h"
+#include "plan.h"
+#include "plan_pattern.h"
 
 // True if node n must stay fp32 because an engine fails on it narrow.
 bool plan_engine_fault(const struct graph *g, int n);
+
+// The same for what stands in front of a pattern that stays fp32; the nodes have their classes.
+bool plan_engine_fault_before(const struct graph *g, const struct patterns *p, int n,
+                              const struct node_plan *nodes);
 
 #endif

@@ -26,6 +26,8 @@ static const struct definition definitions[] = {
     {"inverse", "v", "Reciprocal(deviation(v)) | Div(1, deviation(v)) | Pow(Add(v, #), -0.5)"},
     {"scale", "v", "Mul(inverse(v), ?) | inverse(v)"},
     {"normalised", "av", "Div(a, deviation(v)) | Mul(a, scale(v))"},
+    {"layernorm", "a", "normalised(centred(a), variance(a))"},
+    {"rmsnorm", "a", "normalised(a, mean(square(a)))"},
     {"squares", "a", "ReduceSum(square(a)) | ReduceMean(square(a)) | GlobalAveragePool(square(a))"},
     {"length", "a",
      "ReduceL2(a) | root(floored(ReduceSum(square(a)))) | "
@@ -59,11 +61,13 @@ static const struct {
   enum pattern pattern;
   const char *formula;
 } formulas[] = {
-    {PATTERN_LAYER_NORM, "normalised(centred(x), variance(x))"},
+    // With its scale and shift: engines fuse all of it.
+    {PATTERN_LAYER_NORM, "Add(Mul(layernorm(x), #), #) | Mul(layernorm(x), #)"},
+    {PATTERN_LAYER_NORM, "layernorm(x)"},
     // Scale and shift computed first, as a batch normalisation does.
     {PATTERN_LAYER_NORM,
      "Add(Mul(x, scale(variance(x))), Sub(?, Mul(mean(x), scale(variance(x)))))"},
-    {PATTERN_RMS_NORM, "normalised(x, mean(square(x)))"},
+    {PATTERN_RMS_NORM, "Mul(rmsnorm(x), #) | rmsnorm(x)"},
     {PATTERN_L2_NORM, "Div(x, kept(length(x))) | Mul(x, Reciprocal(kept(length(x))))"},
     {PATTERN_LOG_SOFTMAX, "Sub(shifted(x), Log(total(Exp(shifted(x))))) | Sub(x, logsumexp(x)) | "
                           "Log(Div(powers(x), total(powers(x))))"},

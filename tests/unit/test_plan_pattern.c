@@ -216,7 +216,7 @@ static void patterns_end_where_their_formula_does(void **state) {
   struct patterns p = found(f,
                             "a = Reshape(x, shape); m = ReduceMean(a); d = Sub(a, m); "
                             "q = Mul(d, d); v = ReduceMean(q); e = Add(v, 1e-5); s = Sqrt(e); "
-                            "n = Div(d, s); g = Mul(n, w); t = Tanh(d); y = Add(g, t)",
+                            "n = Div(d, s); h = Neg(n); g = Mul(h, w); t = Tanh(d); y = Add(g, t)",
                             false);
   assert_int_equal(kind_of(f, &p, "a"), PATTERN_NONE);
   assert_int_equal(kind_of(f, &p, "m"), PATTERN_LAYER_NORM);
@@ -224,6 +224,21 @@ static void patterns_end_where_their_formula_does(void **state) {
   assert_int_equal(kind_of(f, &p, "n"), PATTERN_LAYER_NORM);
   assert_int_equal(kind_of(f, &p, "g"), PATTERN_NONE);
   assert_int_equal(kind_of(f, &p, "t"), PATTERN_NONE);
+}
+
+// Engines fuse a normalisation with its scale and shift.
+static void a_normalisation_includes_its_scale_and_shift(void **state) {
+  struct planning *f = *state;
+  struct patterns p = found(f,
+                            "m = ReduceMean(x); d = Sub(x, m); q = Mul(d, d); v = ReduceMean(q); "
+                            "e = Add(v, 1e-5); s = Sqrt(e); n = Div(d, s); g = Mul(n, w); "
+                            "b = Add(g, w); y = Tanh(b)",
+                            false);
+  assert_int_equal(kind_of(f, &p, "m"), PATTERN_LAYER_NORM);
+  assert_int_equal(kind_of(f, &p, "g"), PATTERN_LAYER_NORM);
+  assert_int_equal(kind_of(f, &p, "b"), PATTERN_LAYER_NORM);
+  assert_int_equal(p.end[node_of(&f->g, "m")], node_of(&f->g, "b"));
+  assert_int_equal(kind_of(f, &p, "y"), PATTERN_NONE);
 }
 
 static void two_patterns_of_one_input_are_two(void **state) {
@@ -458,6 +473,7 @@ int main(void) {
       cmocka_unit_test(patterns_are_found_with_operands_in_either_order),
       cmocka_unit_test(what_only_resembles_a_pattern_is_none),
       TEST(patterns_end_where_their_formula_does),
+      TEST(a_normalisation_includes_its_scale_and_shift),
       TEST(two_patterns_of_one_input_are_two),
       TEST(casts_of_the_author_are_in_no_pattern),
       TEST(patterns_stay_in_their_scope),
