@@ -6,7 +6,8 @@
 # (bench/plain_session.c, run here too); one that does not, 300 MiB in all. Peak memory is that of
 # wait4(2): every page that the process has touched and holds, of mapped files too. Files go to a
 # folder below LARGE_DIR (default: TMPDIR or /var/tmp). Where that lacks room, or memory is short, it
-# says SKIP; with the argument "room" it does no more than tell that. Prints a table, then PASS and FAIL; exit code 1 if anything failed.
+# says SKIP; with the argument "room" it does no more than tell that. Prints PASS and FAIL, and a
+# table; exit code 1 if anything failed.
 set -u
 export LC_ALL=C
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -246,6 +246,19 @@ test_external_data_goes_beside_the_output_and_the_source_stays() {
   same y.again.onnx same.again.onnx
 }
 
+test_weights_go_where_external_data_says() {
+  for where in auto always never; do
+    quietly convert "$model" --data "$data" -o $where.onnx --external-data $where
+  done
+  same auto.onnx never.onnx
+  [ "$(find . -name 'always.onnx.*.data' | wc -l)" -eq 1 ]
+  [ "$(find . -name '*.data' | wc -l)" -eq 1 ]
+  quietly convert always.onnx --data "$data" -o back.onnx --external-data never
+  same back.onnx never.onnx
+  with_code 2 convert "$model" --data "$data" -o y.onnx --external-data sometimes
+  matches err 'takes auto, always or never'
+}
+
 test_tf32_leaves_the_model_and_judges_the_setting() {
   with_code 0 convert "$model" --policy tf32 --data "$data" -o y.onnx --save-plan p.json
   same y.onnx "$model"
