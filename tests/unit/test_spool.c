@@ -1,12 +1,15 @@
 // spool: memory that goes to a file.
 #include "file.h"
 #include "spool.h"
-#include "support_bytes.h"
 
 #include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+// cmocka.h needs those above.
+#include <cmocka.h>
 
 static char folder[64];
 static struct diag d;
