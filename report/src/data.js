@@ -7,6 +7,16 @@ function read(id) {
   return element ? JSON.parse(element.textContent) : null;
 }
 
+// What the windows of the trace asked for, in powers of two, and how often that moved.
+function windowScales(asked, moves) {
+  if (!asked?.length) return null;
+  const scales = asked.map(toNumber);
+  return {
+    least: scales.reduce((a, b) => Math.min(a, b)), most: scales.reduce((a, b) => Math.max(a, b)),
+    moves: moves ?? scales.reduce((n, scale, k) => n + (k > 0 && scale !== scales[k - 1]), 0),
+  };
+}
+
 const labelOf = (scope, name) => (scope ? `${scope}::${name}` : name);
 
 function readTensors(plan) {
@@ -28,8 +38,10 @@ function readTensors(plan) {
     // Of the run that made the plan; a verdict's takes its place.
     error: toNumber(value.measured_relative_l2),
     constant: value.constant === true,
+    windowScales: windowScales(value.scale_by_window?.log2, value.scale_by_window?.moves),
     // How matrix products read it, where that is not as it is stored.
     operand: value.operand && {
+      windowScales: windowScales(value.operand.scale_log2_by_window),
       format: String(value.operand.format), scale: toNumber(value.operand.scale_log2 ?? 0),
       headroom: toNumber(value.operand.headroom), zero: toNumber(value.operand.zero_fraction),
       subnormal: toNumber(value.operand.subnormal_fraction), sqnr: toNumber(value.operand.sqnr_db),
@@ -64,7 +76,8 @@ function readNodes(plan, byLabel) {
       opset: node.allowed_from_opset,
       inputs: node.inputs ?? [],
       outputs: node.outputs ?? [],
-      inputScales: node.input_scales ?? [],
+      // An optional input that is left out has a scale but no name.
+      inputScales: node.input_scales_log2?.length === node.inputs?.length ? node.input_scales_log2 : [],
       pattern: node.pattern,
       operands: node.operands,
       operandsReason: node.operands_reason,
@@ -215,6 +228,33 @@ export function formatsIn(data, items) {
   const bits = (name) => data.formats.get(name)?.bits ?? 0;
   return [...new Set(items.map((item) => item.format))]
     .sort((a, b) => bits(b) - bits(a) || (a < b ? -1 : 1));
+}
+
+// Formats that products read their operands in, the widest first.
+export const operandFormats = (data) =>
+  formatsIn(data, data.nodes.filter((node) => node.operands).map((node) => ({ format: node.operands })));
+
+// The model stays as it is; the runtime is to round what products read.
+export const isTf32 = ({ plan }) => plan.settings?.tf32 === true;
+
+// As the command line counts: a node is narrow by its own format, or by that of its operands.
+export const isNarrow = (node) => Boolean(node.operands) || (node.format !== "fp32" && node.format !== "fp64");
+
+// The formats by which a node is found. fp32 finds those that stay fp32, operands and all.
+export const formatsOf = (item) =>
+  !item.operands ? [item.format] : item.format === "fp32" ? [item.operands] : [item.format, item.operands];
+
+// The tensor that saturates first where products read it: its growth is not seen in the headroom of
+// the format that it is stored in.
+export const firstToSaturate = (data) =>
+  data.tensors.reduce((first, t) => t.operand?.headroom < (first?.operand.headroom ?? Infinity) ? t : first, null);
+
+// Each claim with what was measured of it: by the verdict, else by the run that made the plan.
+export function measuredClaims({ plan, verdict }) {
+  if (verdict) return verdict.claims;
+  const claims = plan.claims.flatMap(({ measured = [], ...claim }) =>
+    measured.map(({ value, ...rest }) => ({ ...claim, ...rest, measured: value })));
+  return claims.length ? claims : null;
 }
 
 export const reasonText = (data, reason) => data.vocabulary.reasons[reason] ?? reason;

@@ -38,6 +38,7 @@ function Tensor({ tensor }) {
       <p class="why">{whyTensor(data, tensor)}</p>
       <h3>Magnitudes</h3>
       <Magnitudes data={data} tensor={tensor} />
+      <ScaleWindows of={tensor.windowScales} />
       <Facts rows={[
         tensor.shape && ["Shape", tensor.shape.length ? tensor.shape.join(" × ") : "scalar"],
         has(tensor.absmax) && ["Largest magnitude", number(tensor.absmax, 4)],
@@ -51,6 +52,7 @@ function Tensor({ tensor }) {
       {tensor.operand && <>
         <h3>As matrix products read it: {shown(tensor.operand.format)}{tensor.operand.scale ? `, times ${power(tensor.operand.scale)}` : ""}</h3>
         <Magnitudes data={data} tensor={tensor} as={tensor.operand} />
+        <ScaleWindows of={tensor.operand.windowScales} />
         <Facts rows={[
           has(tensor.operand.headroom) && ["Headroom", `${number(tensor.operand.headroom, 4)}×`],
           has(tensor.operand.zero) && ["Become zero", share(tensor.operand.zero)],
@@ -81,6 +83,12 @@ function Tensor({ tensor }) {
       <Links items={tensor.consumers} />
     </>
   );
+}
+
+// How the scale came about: the smallest that a window asks for is taken, so that all of them fit.
+function ScaleWindows({ of: asked }) {
+  if (!asked) return null;
+  return <p class="caption">Windows asked for {power(asked.least)} .. {power(asked.most)}, moved {plural(asked.moves, "time")}.</p>;
 }
 
 function Values({ labels, scales }) {

@@ -167,7 +167,7 @@ function Report({ data }) {
   const [nodeFilter, setNodeFilter] = useState(noFilter);
   const page = useMemo(() => ({ data, selected, open, close, theme: shade }), [data, selected, open, close, shade]);
   const showReason = (reason) => {
-    setNodeFilter({ ...noFilter, reason });
+    setNodeFilter({ ...noFilter, formats: ["fp32"], reason });
     document.getElementById("nodes").scrollIntoView({ behavior: "smooth" });
   };
   return (
@@ -179,7 +179,7 @@ function Report({ data }) {
           <Figures />
           <div class="two wide-left"><Claims /><Limits /></div>
           <Cost />
-          <div class="two wide-left"><Reasons onReason={showReason} /><Promotions /></div>
+          <div class="two wide-left even"><Reasons onReason={showReason} /><Promotions /></div>
           <Depth />
           <Network />
           <Nodes filter={nodeFilter} setFilter={setNodeFilter} />

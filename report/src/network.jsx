@@ -4,9 +4,9 @@
 import dagre from "@dagrejs/dagre";
 import { select } from "d3-selection";
 import { zoom, zoomIdentity } from "d3-zoom";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { formatsIn } from "./data.js";
-import { Choice, Format, Section, colour, hashOf, usePage } from "./parts.jsx";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { formatsIn, operandFormats } from "./data.js";
+import { Choice, Format, Section, colour, hashOf, usePage, useSize } from "./parts.jsx";
 import { count, number, shown } from "./text.js";
 
 // ---- The map ----
@@ -128,6 +128,13 @@ function drawMap(canvas, map, colours, transform, by, focus, selected) {
     g.beginPath();
     g.roundRect(c.x, c.y, CELL.w, CELL.h, 2);
     g.fill();
+    // On the left, where they come in: the format that operands are read in.
+    if (by === "format" && c.node.operands) {
+      g.fillStyle = colours.formats.get(c.node.operands);
+      g.beginPath();
+      g.roundRect(c.x, c.y, CELL.w / 3, CELL.h, [2, 0, 0, 2]);
+      g.fill();
+    }
   }
   g.globalAlpha = 1;
   const tied = focus ?? selected;
@@ -172,17 +179,7 @@ function step(map, node, key) {
 }
 
 const describe = (node) =>
-  `${shown(node.op)} ${shown(node.label)}, ${shown(node.format)}${Number.isNaN(node.error) ? "" : `, error ${number(node.error)}`}`;
-
-function useSize(canvas) {
-  const [size, setSize] = useState([0, 0]);
-  useEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setSize([entry.contentRect.width, entry.contentRect.height]));
-    observer.observe(canvas.current);
-    return () => observer.disconnect();
-  }, []);
-  return size;
-}
+  `${shown(node.op)} ${shown(node.label)}, ${shown(node.format)}${node.operands ? `, operands ${shown(node.operands)}` : ""}${Number.isNaN(node.error) ? "" : `, error ${number(node.error)}`}`;
 
 function useMap(canvas, size, map, by) {
   const { data, selected, theme } = usePage();
@@ -194,7 +191,7 @@ function useMap(canvas, size, map, by) {
     const k = Math.min(width / (map.width + 24), height / (map.height + 24), 3);
     return zoomIdentity.translate((width - k * map.width) / 2, (height - k * map.height) / 2).scale(k);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!size[0]) return undefined;
     const first = home();
     const behaviour = zoom().scaleExtent([first.k * 0.9, Math.max(12, first.k * 2)])
@@ -217,14 +214,11 @@ function useMap(canvas, size, map, by) {
     state.current.home();
     return () => target.on(".zoom", null);
   }, [size[0], size[1], map]);
-  const colours = useMemo(() => canvas.current && palette(canvas.current.parentElement, formatsIn(data, data.nodes)),
+  const colours = useMemo(() => canvas.current && palette(canvas.current.parentElement, [...formatsIn(data, data.nodes), ...operandFormats(data)]),
     [size[0] > 0, theme]);
   const chosen = selected?.kind === "node" ? selected : selected?.producer;
-  useEffect(() => {
-    if (!size[0] || !colours) return undefined;
-    const frame = requestAnimationFrame(() =>
-      drawMap(canvas.current, map, colours, state.current.transform, by, focus, chosen));
-    return () => cancelAnimationFrame(frame);
+  useLayoutEffect(() => {
+    if (size[0] && colours) drawMap(canvas.current, map, colours, state.current.transform, by, focus, chosen);
   }, [zoomed, focus, chosen, by, colours, map, size[0], size[1]]);
   const at = (event) => {
     const box = canvas.current.getBoundingClientRect();
@@ -282,7 +276,8 @@ function NodeMap() {
         <p class="map-status" role="status">{focus ? describe(focus) : ""}</p>
       </div>
       <ul class="legend">
-        {by === "format" ? formatsIn(data, data.nodes).map((format) => <li key={format}><Format name={format} /></li>)
+        {by === "format" ? <>{formatsIn(data, data.nodes).map((format) => <li key={format}><Format name={format} /></li>)}
+            {operandFormats(data).map((format) => <li key={`operands ${format}`}><Format name={format} /> operands, at the left of a node</li>)}</>
           : <>{["≤ 1e−5", "≤ 1e−4", "≤ 1e−3", "≤ 1e−2", "> 1e−2"].map((text, k) => (
             <li key={text}><i class="swatch" style={{ background: `var(--error-${k})` }} />{text}</li>))}<li><i class="swatch" style={{ background: "var(--line)" }} />not compared</li></>}
       </ul>

@@ -1,7 +1,7 @@
 // Small parts that everything else is made of.
 import * as Plot from "@observablehq/plot";
 import { createContext } from "preact";
-import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { shown } from "./text.js";
 
 // { data, selected, open(item), close() }
@@ -45,17 +45,29 @@ export function Section({ id, title, note, children, tools }) {
   );
 }
 
+// [width, height] of what `place` holds. Measured before the first painting, so that a page that is
+// painted once (a print, a screenshot) is whole, and again whenever it changes.
+export function useSize(place) {
+  const [size, setSize] = useState([0, 0]);
+  useLayoutEffect(() => {
+    const measure = () => {
+      const { clientWidth, clientHeight } = place.current;
+      setSize((last) => (last[0] === clientWidth && last[1] === clientHeight ? last : [clientWidth, clientHeight]));
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(place.current);
+    return () => observer.disconnect();
+  }, []);
+  return size;
+}
+
 // A chart of Observable Plot, as wide as its place. `draw(width)` gives the options; the label says
 // in words what it shows.
 export function Chart({ draw, label, depends = [], onDraw }) {
   const place = useRef();
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
-    observer.observe(place.current);
-    return () => observer.disconnect();
-  }, []);
-  useEffect(() => {
+  const [width] = useSize(place);
+  useLayoutEffect(() => {
     if (width < 40) return;
     const chart = Plot.plot({ width, style: { fontFamily: "inherit", fontSize: "11px" }, ...draw(width) });
     chart.setAttribute("aria-hidden", "true");

@@ -1,7 +1,7 @@
 // The top of the report: the verdict, its claims and their limits, and what the plan costs.
 import * as Plot from "@observablehq/plot";
 import { useState } from "preact/hooks";
-import { formatsIn, isLowerBound, reasonText, verdictState } from "./data.js";
+import { firstToSaturate, formatsIn, isLowerBound, isNarrow, isTf32, measuredClaims, operandFormats, reasonText, verdictState } from "./data.js";
 import { Chart, Format, Name, OpenLabel, Section, colour, usePage } from "./parts.jsx";
 import { bytes, count, number, plural, seconds, share, shown, toNumber } from "./text.js";
 
@@ -24,15 +24,25 @@ export function verdictText(data) {
   return states[state];
 }
 
-function VerdictSentence({ verdict }) {
-  if (!verdict) return <p>No verdict was given with this plan: whether its claims hold is not shown here.</p>;
+function Loads({ verdict }) {
+  if (verdict.loads_only_with_disable_quant_qdq && verdict.loads)
+    return <>The result loads and runs there at every optimisation level only if the session
+      says <Name>session.disable_quant_qdq = 1</Name>: the engine takes float8 for int8 otherwise.</>;
+  if (verdict.loads) return "The result loads and runs there at every optimisation level.";
+  return verdict.engine_has_kernels ? null : "The engine has no CPU kernels to load the result with.";
+}
+
+function VerdictSentence({ data }) {
+  const { verdict } = data;
+  if (!verdict)
+    return <p>No verdict was given with this plan: whether its claims hold is not shown here.
+      {measuredClaims(data) && " What the run that made the plan measured stands below; it is not of a plan that was edited since."}</p>;
   return (
     <p>
       Judged by emulation beside fp32 on {plural(verdict.samples, verdict.held_out ? "held-out sample" : "sample")}
       {verdict.held_out ? "" : ", which had calibrated it too"}
       {verdict.engine ? `, in ONNX Runtime ${shown(verdict.engine)}` : ""}.{" "}
-      {verdict.loads && "The result loads and runs there at every optimisation level."}
-      {!verdict.loads && !verdict.engine_has_kernels && "The engine has no CPU kernels to load the result with."}
+      <Loads verdict={verdict} />
     </p>
   );
 }
@@ -57,7 +67,9 @@ export function Verdict() {
       <div class="mark" aria-hidden="true">{mark}</div>
       <div>
         <h1>{text}</h1>
-        <VerdictSentence verdict={verdict} />
+        <VerdictSentence data={data} />
+        {isTf32(data) && <p><b>tf32 is a setting of the runtime.</b> The model is the source unchanged: what was judged is fp32
+          whose matrix products round their operands to tf32. Set it where the model runs.</p>}
         <Culprit verdict={verdict} />
         {isMadeUp(data) && <p class="caution"><b>Nothing real was measured.</b> The inputs were made up; this says little of real data.</p>}
       </div>
@@ -73,15 +85,27 @@ function FormatBar({ data }) {
   const formats = formatsIn(data, data.nodes);
   const of = (format) => data.nodes.filter((node) => node.format === format).length;
   const parts = formats.map((format) => [format, of(format)]);
+  const operands = operandFormats(data)
+    .map((format) => [format, data.nodes.filter((node) => node.operands === format).length]);
+  const products = data.nodes.filter((node) => node.operands || node.operandsReason).length;
+  const tensors = data.tensors.filter((tensor) => tensor.operand).length;
   return (
     <div class="format-bar-block">
       <div class="format-bar" role="img"
         aria-label={`Nodes by format: ${parts.map(([f, n]) => `${n} ${f}`).join(", ")}`}>
         {parts.map(([format, n]) => <i key={format} style={{ flexGrow: n, background: colour(format) }} />)}
       </div>
+      {operands.length > 0 && <div class="format-bar operands" role="img"
+        aria-label={`Matrix products by the format of their operands: ${operands.map(([f, n]) => `${n} ${f}`).join(", ")}, of ${products}`}>
+        {operands.map(([format, n]) => <i key={format} style={{ flexGrow: n, background: colour(format) }} />)}
+        <i class="rest" style={{ flexGrow: data.nodes.length - operands.reduce((sum, [, n]) => sum + n, 0) }} />
+      </div>}
       <ul class="legend">
         {parts.map(([format, n]) => (
           <li key={format}><Format name={format} /> {plural(n, "node")}</li>
+        ))}
+        {operands.map(([format, n]) => (
+          <li key={`operands ${format}`}><Format name={format} /> operands of {count(n)} of {plural(products, "matrix product")}: {plural(tensors, "tensor")}</li>
         ))}
       </ul>
     </div>
@@ -93,25 +117,39 @@ function worstOutput(verdict) {
     !worst || toNumber(output.relative_l2) > toNumber(worst.relative_l2) ? output : worst, null);
 }
 
+// How much inputs may grow before the first tensor leaves its format, and before the first that
+// products read narrower saturates there; what happens first stands first.
+function headroomsOf(data) {
+  const out = [];
+  const { headroom } = data.plan;
+  if (headroom?.value)
+    out.push({ label: headroom.value, factor: toNumber(headroom.factor), what: `leaves ${shown(data.byLabel.get(headroom.value)?.format ?? "its format")}` });
+  const first = firstToSaturate(data);
+  if (first)
+    out.push({ label: first.label, factor: first.operand.headroom, what: `saturates in ${shown(first.operand.format)}` });
+  return out.sort((a, b) => a.factor - b.factor);
+}
+
 export function Figures() {
   const { data } = usePage();
   const { plan, verdict, nodes } = data;
-  const narrow = nodes.filter((node) => node.format !== "fp32" && node.format !== "fp64").length;
+  const narrow = nodes.filter(isNarrow).length;
   const cost = plan.cost;
   const worst = worstOutput(verdict);
-  const headroom = plan.headroom?.value ? plan.headroom : null;
+  const headrooms = headroomsOf(data);
   const accuracy = verdict?.outputs.find((output) => output.labelled);
   return (
     <div class="panel">
       <dl class="figures">
-        <Figure label="Narrow nodes" detail={`of ${plural(nodes.length, "node")} with floats`}>{count(narrow)}</Figure>
+        {isTf32(data) ? <Figure label="Setting of the runtime" detail="operands of matrix products; what it saves is not modelled">tf32</Figure>
+          : <Figure label="Narrow nodes" detail={`of ${plural(nodes.length, "node")} with floats`}>{count(narrow)}</Figure>}
         {worst && <Figure label="Worst output error" detail={<>relative L2, <Name>{worst.output}</Name></>}>
           {number(toNumber(worst.relative_l2))}</Figure>}
         {accuracy && <Figure label="Accuracy" detail={`fp32: ${share(accuracy.fp32_right / accuracy.labelled)} of ${plural(accuracy.labelled, "label")}`}>
           {share(accuracy.narrow_right / accuracy.labelled)}</Figure>}
-        {headroom && <Figure label="Headroom" detail={<>before <OpenLabel label={headroom.value} /> overflows</>}>
-          {number(toNumber(headroom.factor))}×</Figure>}
-        {cost?.seconds && <Figure label="Modelled time" detail={`${seconds(cost.seconds.before)} in fp32, on ${shown(cost.modelled_for.target)}`}>
+        {headrooms.map(({ label, factor, what }) => <Figure key={what} label="Headroom" detail={<>before <OpenLabel label={label} /> {what}</>}>
+          {number(factor)}×</Figure>)}
+        {cost?.seconds && !isTf32(data) && <Figure label="Modelled time" detail={`${seconds(cost.seconds.before)} in fp32, on ${shown(cost.modelled_for.target)}`}>
           {seconds(cost.seconds.after)}</Figure>}
         {cost?.constant_bytes && <Figure label="Constants" detail={`${bytes(cost.constant_bytes.before)} in fp32`}>
           {bytes(cost.constant_bytes.after)}</Figure>}
@@ -207,7 +245,7 @@ const MOST_CLAIMS = 300;
 export function Claims() {
   const { data } = usePage();
   const [all, setAll] = useState(false);
-  const claims = data.verdict?.claims;
+  const claims = measuredClaims(data);
   if (!claims)
     return <Section id="claims" title="Claims" note="What the policy promises. The verdict file says what was measured.">
       <PromisedOnly claims={data.plan.claims} /></Section>;
@@ -215,6 +253,7 @@ export function Claims() {
   const rows = all ? claims.slice(0, MOST_CLAIMS).map((claim) => ({ claim })) : important;
   return (
     <Section id="claims" title="Claims"
+      note={data.verdict ? null : "As the run that made the plan measured them, to three digits. No verdict file was given."}
       tools={claims.length > important.length &&
         <button type="button" class="plain-button" aria-expanded={all} onClick={() => setAll(!all)}>
           {all ? "Only what matters" : `All ${count(claims.length)}`}</button>}>
@@ -305,7 +344,7 @@ function TimeByOperator({ nodes, casts }) {
 export function Cost() {
   const { data } = usePage();
   const cost = data.plan.cost;
-  if (!cost) return null;
+  if (!cost || isTf32(data)) return null;
   const casts = cost.casts ?? 0;
   return (
     <Section id="cost" title="Where bytes and time go"
@@ -340,12 +379,12 @@ export function Reasons({ onReason }) {
   const { data } = usePage();
   const counts = new Map();
   for (const node of data.nodes)
-    if (node.reason) counts.set(node.reason, (counts.get(node.reason) ?? 0) + 1);
-  if (!counts.size) return null;
+    if (node.reason && !isNarrow(node)) counts.set(node.reason, (counts.get(node.reason) ?? 0) + 1);
+  if (!counts.size || isTf32(data)) return null;
   const rows = [...counts].sort((a, b) => b[1] - a[1]);
   const most = rows[0][1];
   return (
-    <Section id="reasons" title="Why nodes stay wide" note="Nodes that did not get the format they were to have, by what decided.">
+    <Section id="reasons" title="Why nodes stay wide" note="Nodes that stay fp32, by what decided.">
       <ul class="reasons">
         {rows.map(([reason, n]) => (
           <li key={reason}>
@@ -362,22 +401,29 @@ export function Reasons({ onReason }) {
 }
 
 const MOST_ROWS = 100;
+const FIRST_ROWS = 10;
+
+const MOST_PROMOTIONS = 1000;
 
 export function Promotions() {
   const { data } = usePage();
   const list = data.plan.promotions ?? [];
+  const [all, setAll] = useState(false);
+  const rows = list.slice(0, all ? MOST_PROMOTIONS : FIRST_ROWS);
   return (
     <Section id="promotions" title="Promotions"
-      note={list.length ? "Tensors that were given a wider format because a claim did not hold, in the order in which it was done."
+      tools={list.length > FIRST_ROWS && <button type="button" class="plain-button" aria-expanded={all} onClick={() => setAll(!all)}>
+        {all ? `First ${FIRST_ROWS}` : `All ${count(list.length)}`}</button>}
+      note={list.length ? `${plural(list.length, "tensor")}, given a wider format because a claim did not hold, in the order in which it was done.`
         : "None: no tensor had to be given a wider format to meet the claims."}>
       {list.length > 0 && <div class="scroll-x" tabIndex={0} role="region" aria-label="Promotions"><table class="plain">
         <thead><tr><th class="num">Round</th><th>Tensor</th><th>From</th><th>To</th><th class="num">Error of its own</th></tr></thead>
-        <tbody>{list.slice(0, MOST_ROWS).map((entry, k) => (
+        <tbody>{rows.map((entry, k) => (
           <tr key={k}><td class="num">{entry.round}</td><td><OpenLabel label={entry.value} /></td>
             <td><Format name={entry.from} /></td><td><Format name={entry.to} /></td>
             <td class="num">{number(toNumber(entry.error))}</td></tr>))}</tbody>
       </table></div>}
-      {list.length > MOST_ROWS && <p class="note">The first {MOST_ROWS} of {count(list.length)}.</p>}
+      {list.length > rows.length && <p class="note">The first {count(rows.length)} of {count(list.length)}.</p>}
     </Section>
   );
 }
@@ -407,6 +453,7 @@ export function Provenance() {
     ["Model", <Name>{plan.model.file}</Name>], ["SHA-256", <Name>{plan.model.sha256}</Name>],
     ["Policy", <><Name>{plan.policy.name}</Name> version {plan.policy.version}</>],
     ["Ladder", (plan.policy.ladder ?? []).map((f) => <Format key={f} name={f} />)],
+    isTf32(data) && ["Setting", "tf32, in the runtime"],
     ["Overrides", (plan.policy.overrides ?? []).length ? plan.policy.overrides.map((o) => <Name key={o}>{o}</Name>) : "none"],
     ["Inputs and outputs", plan.policy.inputs ? `${shown(plan.policy.inputs)}, ${shown(plan.policy.outputs ?? "")}` : "–"],
     ["Statistics", `${plan.statistics.source === "none" ? "none" : plan.statistics.source === "synthetic" ? "made-up samples" : "data"}, ${plural(plan.statistics.samples, "sample")}`],
@@ -415,7 +462,7 @@ export function Provenance() {
   ];
   return (
     <Section id="provenance" title="Provenance">
-      <dl class="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      <dl class="facts">{rows.filter(Boolean).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
       <details class="licences"><summary>Licences of the libraries in this page</summary>
         <pre tabIndex={0}>{document.getElementById("licences").content.textContent}</pre></details>
     </Section>

@@ -6,12 +6,13 @@ import {
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useDeferredValue } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { formatsIn, reasonText } from "./data.js";
+import { formatsIn, formatsOf, isTf32, reasonText } from "./data.js";
 import { Spark, narrowest } from "./histogram.jsx";
 import { Format, Open, Section, hashOf, usePage, usePrinting } from "./parts.jsx";
 import { count, number, power, seconds, share, shown } from "./text.js";
 
 const ROW = 34;
+const ROW_PADDING = 12;
 const MOST_PRINTED = 200;
 const known = (x) => (x === undefined || Number.isNaN(x) ? undefined : x);
 
@@ -26,8 +27,8 @@ const text = (id, header, get, show, extra = {}) => ({
 
 function tensorColumns(data) {
   const columns = [
-    text("name", "Tensor", (t) => t.label, (c) => <Open item={c.row.original} />, { width: "minmax(220px, 3fr)", className: "lead" }),
-    text("format", "Format", (t) => t.format, (c) => <Format name={c.getValue()} />, { width: "104px" }),
+    text("name", "Tensor", (t) => t.label, (c) => <Open item={c.row.original} />, { width: "minmax(150px, 3fr)", className: "lead" }),
+    text("format", "Format", (t) => t.format, (c) => <Format name={c.getValue()} />, { width: "82px" }),
     data.trace && { id: "range", header: "Magnitudes", enableSorting: false, accessorFn: () => "",
       cell: (c) => <Spark tensor={c.row.original} format={data.formats.get(narrowest(data))} />, meta: { width: "112px" } },
     numeric("absmax", "Largest", (t) => t.absmax, number, { width: "86px" }),
@@ -38,38 +39,39 @@ function tensorColumns(data) {
     data.compared && numeric("error", "Error", (t) => t.error, number, { width: "86px" }),
     numeric("sqnr", "SQNR, dB", (t) => t.sqnr, number, { width: "92px" }),
     data.sites.length > 0 && numeric("lost", "Lost updates", (t) => t.lost, share, { width: "116px" }),
-    text("reason", "Note", (t) => t.reason ?? "", (c) => c.getValue() ? reasonText(data, c.getValue()) : "", { width: "minmax(150px, 2fr)", className: "quiet" }),
+    text("reason", "Note", (t) => t.reason ?? "", (c) => c.getValue() ? reasonText(data, c.getValue()) : "", { width: "minmax(180px, 2fr)", className: "quiet wraps" }),
   ];
   return columns.filter(Boolean);
 }
 
 function nodeColumns(data) {
-  const timed = data.nodes.some((node) => node.before > 0);
+  const timed = !isTf32(data) && data.nodes.some((node) => node.before > 0);
   return [
-    numeric("index", "#", (n) => n.index + 1, String, { width: "62px" }),
-    text("name", "Node", (n) => n.label, (c) => <Open item={c.row.original} />, { width: "minmax(220px, 3fr)", className: "lead" }),
-    text("op", "Operator", (n) => n.op, undefined, { width: "minmax(120px, 1fr)" }),
-    text("format", "Format", (n) => n.format, (c) => <Format name={c.getValue()} />, { width: "104px" }),
-    text("class", "Class", (n) => n.class, undefined, { width: "76px" }),
-    timed && numeric("before", "In fp32", (n) => n.before, (x) => x > 0 ? seconds(x) : "–", { width: "88px", title: "modelled time in fp32" }),
-    timed && numeric("after", "Planned", (n) => n.after, (x) => x > 0 ? seconds(x) : "–", { width: "88px", title: "modelled time as planned" }),
-    data.compared && numeric("error", "Error", (n) => n.error, number, { width: "86px", title: "relative L2 of its outputs" }),
-    text("rule", "Rule", (n) => n.rule, undefined, { width: "minmax(120px, 1fr)", className: "quiet" }),
-    text("reason", "Why not narrower", (n) => n.reason ?? "", (c) => c.getValue() ? reasonText(data, c.getValue()) : "", { width: "minmax(150px, 2fr)", className: "quiet" }),
+    numeric("index", "#", (n) => n.index + 1, String, { width: "50px" }),
+    text("name", "Node", (n) => n.label, (c) => <Open item={c.row.original} />, { width: "minmax(124px, 3fr)", className: "lead" }),
+    text("op", "Operator", (n) => n.op, undefined, { width: "minmax(96px, 1fr)" }),
+    text("format", "Format", (n) => n.format, (c) => <Format name={c.getValue()} />, { width: "76px" }),
+    data.nodes.some((n) => n.operands) && text("operands", "Operands", (n) => n.operands ?? "", (c) => c.getValue() ? <Format name={c.getValue()} /> : "", { width: "104px" }),
+    text("class", "Class", (n) => n.class, undefined, { width: "62px" }),
+    timed && numeric("before", "In fp32", (n) => n.before, (x) => x > 0 ? seconds(x) : "–", { width: "70px", title: "modelled time in fp32" }),
+    timed && numeric("after", "Planned", (n) => n.after, (x) => x > 0 ? seconds(x) : "–", { width: "78px", title: "modelled time as planned" }),
+    data.compared && numeric("error", "Error", (n) => n.error, number, { width: "82px", title: "relative L2 of its outputs" }),
+    text("rule", "Rule", (n) => n.rule, undefined, { width: "minmax(80px, 1fr)", className: "quiet" }),
+    !isTf32(data) && text("reason", "Why not narrower", (n) => n.reason ?? "", (c) => c.getValue() ? reasonText(data, c.getValue()) : "", { width: "minmax(170px, 3fr)", className: "quiet wraps" }),
   ].filter(Boolean);
 }
 
 const haystack = (item) => `${item.label}\n${item.op ?? ""}\n${item.rule ?? ""}`.toLowerCase();
 
 function matches(item, { search, formats, reason }) {
-  if (formats.length && !formats.includes(item.format)) return false;
+  if (formats.length && !formatsOf(item).some((format) => formats.includes(format))) return false;
   if (reason && item.reason !== reason) return false;
   return !search || haystack(item).includes(search);
 }
 
 function Filters({ id, items, noun, filter, setFilter, found }) {
   const { data } = usePage();
-  const formats = useMemo(() => formatsIn(data, items), [items]);
+  const formats = useMemo(() => formatsIn(data, items.flatMap(formatsOf).map((format) => ({ format }))), [items]);
   const reasons = useMemo(() => [...new Set(items.map((item) => item.reason).filter(Boolean))].sort(), [items]);
   const toggle = (format) => setFilter({
     ...filter,
@@ -133,8 +135,10 @@ function Grid({ table, label }) {
     count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW, overscan: 12,
     scrollPaddingStart: ROW,
   });
-  const columns = table.getVisibleLeafColumns().map((column) => column.columnDef.meta?.width ?? "100px")
-    .map((width) => (printing ? `minmax(0, ${parseInt(width.replace("minmax(", ""), 10)}fr)` : width)).join(" ");
+  const widths = table.getVisibleLeafColumns().map((column) => column.columnDef.meta?.width ?? "100px");
+  const least = widths.map((width) => parseInt(width.replace("minmax(", ""), 10));
+  const columns = widths.map((width, k) => (printing ? `minmax(0, ${least[k]}fr)` : width)).join(" ");
+  const minWidth = printing ? 0 : least.reduce((sum, width) => sum + width, ROW_PADDING);
   useEffect(() => { scroller.current?.scrollTo({ top: 0 }); }, [table.getState().sorting, table.getState().globalFilter]);
   // Up and down go from row to row, also to those that are not in the page yet.
   const onKeyDown = (event) => {
@@ -152,7 +156,7 @@ function Grid({ table, label }) {
     : virtual.getVirtualItems().map((item) => ({ row: rows[item.index], index: item.index, top: item.start })).filter(({ row }) => row);
   return (
     <div class="grid-scroll" ref={scroller} tabIndex={0} role="region" aria-label={`${label}, scrolls`} onKeyDown={onKeyDown}>
-      <div role="table" aria-label={label} aria-rowcount={rows.length + 1} class="grid" style={{ "--columns": columns }}>
+      <div role="table" aria-label={label} aria-rowcount={rows.length + 1} class="grid" style={{ "--columns": columns, minWidth: `${minWidth}px` }}>
         <div role="rowgroup" class="grid-head"><div role="row" aria-rowindex={1} class="row">
           {table.getHeaderGroups()[0].headers.map((header) => <Header key={header.id} header={header} />)}
         </div></div>

@@ -161,7 +161,7 @@ static void print_seconds(FILE *out, double seconds) {
 
 static void print_model_of_costs(const struct plan *p, FILE *out) {
   const struct plan_costs *c = &p->costs;
-  if (!c->target || !p->has_trace)
+  if (!c->target || !p->has_trace || p->tf32)
     return;
   fprintf(out, "modelled     for target %s: a run takes ", c->target);
   print_seconds(out, c->time_before);
@@ -499,7 +499,7 @@ static void json_plan(const struct run *r, struct json_writer *w) {
 
 static void json_modelled(const struct plan *p, struct json_writer *w) {
   const struct plan_costs *c = &p->costs;
-  if (!c->target)
+  if (!c->target || p->tf32)
     return;
   json_object(w, "modelled");
   json_string(w, "target", c->target);

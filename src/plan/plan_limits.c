@@ -55,14 +55,15 @@ static void samples_limit(const struct limits *l) {
 // Scales are fixed: what is larger at run time finds them too large.
 static void scales_limit(const struct limits *l) {
   const struct plan *p = l->plan;
-  int scaled = 0, coded = 0;
+  int scaled = 0, coded = 0, computed = 0;
   double least = INFINITY;
   for (int v = 0; v < p->n_values; v++) {
     const struct value_plan *value = &p->values[v];
+    coded += value->operand != NULL;
     if (graph_is_constant(l->graph, v))
       continue;
     scaled += value->scale_log2 != 0;
-    coded += value->operand != NULL;
+    computed += value->operand != NULL;
     if (value->operand)
       least = fmin(least, value->operand->headroom);
   }
@@ -71,17 +72,27 @@ static void scales_limit(const struct limits *l) {
           "%d tensors are stored at scales fixed by the calibration: powers of two, so up to half "
           "of the range is unused, and a spike beyond it becomes infinite.",
           scaled);
-  if (coded)
+  if (computed)
     limit(l, "saturation",
-          "%d tensors are read in %s at fixed scales: what grows more than %.3g times saturates "
-          "without a sign of it.",
-          coded, formats[p->operand_format].name, least);
+          "Of %d tensors read in %s at fixed scales, those that are no constants (%d) saturate "
+          "without a sign of it when they grow more than %.3g times.",
+          coded, formats[p->operand_format].name, computed, least);
+}
+
+// The model of such a plan is the source, so all that it claims depends on who runs it.
+static void setting_limit(const struct limits *l) {
+  limit(l, "setting",
+        "The model is the source unchanged: what is claimed is claimed for a runtime that is set "
+        "to tf32, whose matrix products round their operands to it and add up in fp32.");
+  limit(l, "speed", "What tf32 saves is not modelled: that depends on the device.");
 }
 
 void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *use, void *context) {
   const struct limits l = {p, g, use, context};
-  if (plan_is_identity(p))
+  if (plan_is_identity(p) && !p->tf32)
     return;
+  if (p->tf32)
+    setting_limit(&l);
   range_limit(&l);
   samples_limit(&l);
   scales_limit(&l);
@@ -90,8 +101,9 @@ void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *us
     limit(&l, "not_seen", "%d values were never seen, and stay fp32 unmeasured.", not_seen);
   limit(&l, "accumulation",
         "A device that accumulates in a narrow format may do worse: verify adds up in fp32.");
-  limit(&l, "swamping",
-        "Updates below a step are not looked for inside attention, Einsum, ConvTranspose and "
-        "recurrent cells.");
+  if (!p->tf32)
+    limit(&l, "swamping",
+          "Updates below a step are not looked for inside attention, Einsum, ConvTranspose and "
+          "recurrent cells.");
   limit(&l, "not_claimed", "Equal quality on other data, and bitwise equality, are not claimed.");
 }

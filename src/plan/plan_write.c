@@ -196,7 +196,7 @@ static void write_pair(struct json_writer *w, const char *key, double before, do
 // One run on the policy's target; for people, and not read back: an edit of a node changes it.
 static void write_costs(struct json_writer *w, const struct plan *p) {
   const struct plan_costs *c = &p->costs;
-  if (!c->target)
+  if (!c->target || p->tf32)  // what a setting saves is not modelled
     return;
   json_object(w, "cost");
   json_object(w, "modelled_for");

@@ -126,6 +126,19 @@ static bool holds(const cJSON *verdict) {
          (loads || !cJSON_IsTrue(member(verdict, "engine_has_kernels")));
 }
 
+// What its reader has to do, or the claims are not of what runs.
+static void put_conditions(const cJSON *plan, const cJSON *verdict, FILE *out) {
+  if (cJSON_IsTrue(member(member(plan, "settings"), "tf32")))
+    fputs(
+        " tf32 is a setting of the runtime: the model is the source unchanged, and was judged with "
+        "the operands of matrix products rounded to tf32.",
+        out);
+  if (cJSON_IsTrue(member(verdict, "loads_only_with_disable_quant_qdq")))
+    fputs(" ONNX Runtime loads and runs it only if the session says "
+          "`session.disable_quant_qdq = 1`.",
+          out);
+}
+
 static void put_heading(const cJSON *plan, const cJSON *verdict, FILE *out) {
   const cJSON *policy = member(plan, "policy"), *statistics = member(plan, "statistics");
   fputs("## Precision plan of ", out);
@@ -147,6 +160,7 @@ static void put_heading(const cJSON *plan, const cJSON *verdict, FILE *out) {
   if (strcmp(text_of(statistics, "source"), "synthetic") == 0 ||
       cJSON_IsTrue(member(verdict, "synthetic")))
     fputs(" Nothing real was measured: inputs were made up.", out);
+  put_conditions(plan, verdict, out);
   fputs("\n\nPolicy ", out);
   put_code(text_of(policy, "name"), out);
   fprintf(out, " version %d; ranges from %d calibration sample%s; model SHA-256 ",
@@ -268,6 +282,17 @@ static int count_with(const cJSON *nodes, const char *key, const char *wanted) {
   return count;
 }
 
+// Nodes that stay fp32, operands and all, for that reason.
+static int count_wide(const cJSON *nodes, const char *reason) {
+  const cJSON *node;
+  int count = 0;
+  cJSON_ArrayForEach(node, nodes) {
+    count += strcmp(text_of(node, "reason"), reason) == 0 && !member(node, "operands") &&
+             strcmp(text_of(node, "format"), "fp32") == 0;
+  }
+  return count;
+}
+
 static void put_formats(const cJSON *nodes, FILE *out) {
   fprintf(out, "\n### Nodes\n\n%d nodes with floats:", length_of(nodes));
   const char *comma = "";
@@ -278,10 +303,15 @@ static void put_formats(const cJSON *nodes, FILE *out) {
     fprintf(out, "%s %d %s", comma, count, formats[f].name);
     comma = ",";
   }
+  for (int f = 0; f < FORMAT_COUNT; f++) {
+    int count = count_with(nodes, "operands", formats[f].name);
+    if (count)
+      fprintf(out, "; %d read their operands in %s", count, formats[f].name);
+  }
   fputs(".\n\n", out);
   const char *heading = "| nodes | kept wide because |\n|---:|---|\n";
   for (int k = 0; k < REASON_COUNT; k++) {
-    int count = count_with(nodes, "reason", reason_name((enum reason)k));
+    int count = count_wide(nodes, reason_name((enum reason)k));
     if (!count)
       continue;
     fprintf(out, "%s| %d | %s |\n", heading, count, reason_text((enum reason)k));

@@ -14,6 +14,7 @@ enum kind {
   OBJECT,   // of the shape's members
   LIST,     // of objects of the shape's members
   STRINGS,  // a list of them
+  NUMBERS,  // likewise
   COUNTS    // an object of numbers that are not negative
 };
 
@@ -48,9 +49,19 @@ static const struct shape statistics_shape[] = {
     NEEDED("source", STRING), NEEDED("samples", INTEGER), NEEDED("sha256", STRING),
     OPTIONAL("samples_with_held_out", INTEGER), NO_MORE};
 
-static const struct shape plan_claim_shape[] = {NEEDED("id", STRING), NEEDED("metric", STRING),
+static const struct shape measured_shape[] = {NEEDED("output", STRING), NEEDED("value", NUMBER),
+                                              NEEDED("holds", BOOL),
+                                              OPTIONAL("worst_sample", STRING), NO_MORE};
+
+static const struct shape plan_claim_shape[] = {NEEDED("id", STRING),
+                                                NEEDED("metric", STRING),
                                                 NEEDED("limit", NUMBER),
-                                                OPTIONAL("outputs", STRINGS), NO_MORE};
+                                                OPTIONAL("outputs", STRINGS),
+                                                {"measured", LIST, true, measured_shape},
+                                                NO_MORE};
+
+static const struct shape settings_shape[] = {OPTIONAL("tf32", BOOL), OPTIONAL("note", STRING),
+                                              NO_MORE};
 
 static const struct shape headroom_shape[] = {NEEDED("factor", NUMBER), NEEDED("value", STRING),
                                               NO_MORE};
@@ -97,16 +108,21 @@ static const struct shape node_shape[] = {NEEDED("node", STRING),
                                           OPTIONAL("operands", STRING),
                                           OPTIONAL("operands_reason", STRING),
                                           OPTIONAL("operands_because_of", STRING),
+                                          OPTIONAL("input_scales_log2", NUMBERS),
                                           NO_MORE};
 
-static const struct shape operand_shape[] = {NEEDED("format", STRING),
-                                             OPTIONAL("scale_log2", INTEGER),
-                                             OPTIONAL("headroom", NUMBER), NO_MORE};
+static const struct shape operand_shape[] = {
+    NEEDED("format", STRING), OPTIONAL("scale_log2", INTEGER), OPTIONAL("headroom", NUMBER),
+    OPTIONAL("scale_log2_by_window", NUMBERS), NO_MORE};
+
+static const struct shape windows_shape[] = {OPTIONAL("moves", INTEGER), NEEDED("log2", NUMBERS),
+                                             NO_MORE};
 
 static const struct shape value_shape[] = {NEEDED("value", STRING),
                                            OPTIONAL("scope", STRING),
                                            NEEDED("format", STRING),
                                            OPTIONAL("scale_log2", INTEGER),
+                                           {"scale_by_window", OBJECT, true, windows_shape},
                                            {"operand", OBJECT, true, operand_shape},
                                            OPTIONAL("reason", STRING),
                                            OPTIONAL("absmax", NUMBER),
@@ -121,6 +137,7 @@ static const struct shape plan_shape[] = {NEEDED("schema", INTEGER),
                                           OPTIONAL("tool", STRING),
                                           {"model", OBJECT, false, model_shape},
                                           {"policy", OBJECT, false, policy_shape},
+                                          {"settings", OBJECT, true, settings_shape},
                                           {"statistics", OBJECT, false, statistics_shape},
                                           {"rules", LIST, true, rule_shape},
                                           {"claims", LIST, false, plan_claim_shape},
@@ -192,6 +209,7 @@ static const struct shape verdict_shape[] = {NEEDED("schema", INTEGER),
                                              NEEDED("samples", INTEGER),
                                              NEEDED("held_out", BOOL),
                                              NEEDED("loads", BOOL),
+                                             OPTIONAL("loads_only_with_disable_quant_qdq", BOOL),
                                              NEEDED("engine_has_kernels", BOOL),
                                              {"claims", LIST, false, verdict_claim_shape},
                                              {"outputs", LIST, false, output_shape},
@@ -219,17 +237,16 @@ struct checker {
 
 static enum status check_members(struct checker *c, const cJSON *object, const struct shape *s);
 
-static enum status check_list(struct checker *c, const cJSON *list, const struct shape *members) {
+static enum status check_kind(struct checker *c, const cJSON *item, const struct shape *s);
+
+static enum status check_list(struct checker *c, const cJSON *list, const struct shape *each) {
   if (!cJSON_IsArray(list))
     return CHECK_FAIL(c, "must be a list");
   int index = 0;
   const cJSON *item;
   cJSON_ArrayForEach(item, list) {
     json_push_index(&c->path, index++);
-    if (members)
-      TRY(check_members(c, item, members));
-    else if (!cJSON_IsString(item))
-      return CHECK_FAIL(c, "must be a string");
+    TRY(check_kind(c, item, each));
     json_pop(&c->path);
   }
   return STATUS_OK;
@@ -260,8 +277,9 @@ static enum status check_kind(struct checker *c, const cJSON *item, const struct
                : CHECK_FAIL(c, "must be an integer");
   case BOOL: return cJSON_IsBool(item) ? STATUS_OK : CHECK_FAIL(c, "must be true or false");
   case OBJECT: return check_members(c, item, s->members);
-  case LIST: return check_list(c, item, s->members);
-  case STRINGS: return check_list(c, item, NULL);
+  case LIST: return check_list(c, item, &(struct shape){.kind = OBJECT, .members = s->members});
+  case STRINGS: return check_list(c, item, &(struct shape){.kind = STRING});
+  case NUMBERS: return check_list(c, item, &(struct shape){.kind = NUMBER});
   case COUNTS: return check_counts(c, item);
   }
   return STATUS_OK;

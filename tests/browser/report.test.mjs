@@ -83,6 +83,134 @@ test("a_refused_plan_says_so_first", async () => {
   });
 });
 
+// A printer or a screenshot may take the page before anything that is told of its size was told it.
+test("charts_and_network_are_drawn_at_the_first_layout", () => withPage(digits, {
+  before: () => {
+    window.ResizeObserver = class { observe() {} unobserve() {} disconnect() {} };
+    window.requestAnimationFrame = () => 0;
+  },
+}, async (page) => {
+  for (const section of ["#cost", "#depth"])
+    assert.ok(await page.locator(`${section} .chart svg`).evaluate((svg) => svg.getBoundingClientRect().width > 200), section);
+  assert.ok(await page.locator("#network canvas").evaluate((canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return data.some((byte) => byte > 0);
+  }));
+}));
+
+// What the command line says of a conversion of digits, with more options, and its page.
+function told(name, ...more) {
+  const text = narrowcast("convert", `${root}models/digits/digits.onnx`, "--data", `${root}models/digits/samples`, ...more,
+    "-o", file(`${name}.onnx`), "--save-plan", file(`${name}.plan.json`), "--report", file(`${name}.html`));
+  return { text, plan: JSON.parse(readFileSync(file(`${name}.plan.json`), "utf8")), html: file(`${name}.html`) };
+}
+
+const matched = (text, pattern) => {
+  assert.match(text, pattern);
+  return text.match(pattern).slice(1);
+};
+
+test("operands_in_8_bits_are_told_as_the_command_line_tells_them", async () => {
+  const { text, html } = told("operands", "--policy", "fp8", "--raise-opset", "19");
+  const [narrow] = matched(text, /plan +(\d+) of \d+ float nodes narrow/);
+  const [products, of, tensors] = matched(text, /operands +(\d+) of (\d+) matrix products read theirs in fp8e4m3fn: (\d+) tensors/);
+  const [saturates] = matched(text, /may grow about ([\d.]+) times before \S+ saturates/);
+  const [leaves] = matched(text, /may grow about ([\d.e+]+) times before \S+ leaves fp16/);
+  assert.ok(Number(products) > 0 && Number(saturates) < Number(leaves));
+  await withPage(html, {}, async (page) => {
+    const figures = page.locator(".figures .figure");
+    assert.match(await figures.filter({ hasText: "Narrow nodes" }).innerText(), new RegExp(`^Narrow nodes\\s+${narrow}\\s`));
+    const headrooms = await figures.filter({ hasText: "Headroom" }).allInnerTexts();
+    assert.equal(headrooms.length, 2);
+    assert.ok(headrooms[0].includes(`${saturates}×`) && /saturates in fp8e4m3fn/.test(headrooms[0]), headrooms[0]);
+    assert.match(headrooms[1], /leaves fp16/);
+    const legend = (await page.locator(".format-bar-block .legend").innerText()).replace(/\s+/g, " ");
+    assert.ok(legend.includes(`fp8e4m3fn operands of ${products} of ${of} matrix products: ${tensors} tensors`), legend);
+    assert.match(await page.locator("#limits").innerText(), new RegExp(`Of ${tensors} tensors read in fp8e4m3fn`));
+    assert.match(await page.locator("#network .legend").innerText(), /fp8e4m3fn\s+operands/);
+    await page.locator("#nodes").getByRole("button", { name: "fp8e4m3fn", exact: true }).click();
+    await eventually(() => rowCount(page, "nodes"), Number(products));
+    assert.equal(await page.locator("#verdict").getByText("session.disable_quant_qdq = 1").count(), Number(/disable_quant_qdq/.test(text)));
+  });
+});
+
+test("a_condition_of_loading_is_stated", async () => {
+  const { plan } = told("loads", "--save-verdict", file("loads.verdict.json"));
+  const verdict = JSON.parse(readFileSync(file("loads.verdict.json"), "utf8"));
+  assert.equal(verdict.loads_only_with_disable_quant_qdq, false);
+  for (const only of [false, true]) {
+    writeFileSync(file("loads.json"), JSON.stringify({ ...verdict, loads_only_with_disable_quant_qdq: only }));
+    narrowcast("report", file("loads.plan.json"), "--verdict", file("loads.json"), "-o", file("loads.html"));
+    await withPage(file("loads.html"), {}, async (page) => {
+      const text = await page.locator("#verdict").innerText();
+      assert.match(text, /loads and runs there at every optimisation level/);
+      assert.equal(/only if the session says session\.disable_quant_qdq = 1/.test(text), only);
+    });
+  }
+  assert.ok(plan.nodes.length > 0);
+});
+
+test("tf32_is_told_as_a_setting_of_the_runtime", async () => {
+  const { html, plan } = told("tf32", "--policy", "tf32");
+  assert.deepEqual(plan.limits.slice(0, 2).map((limit) => limit.id), ["setting", "speed"]);
+  await withPage(html, {}, async (page) => {
+    assert.match(await page.locator("#verdict").innerText(), /tf32 is a setting of the runtime/);
+    assert.match(await page.locator(".figures").innerText(), /Setting of the runtime\s+tf32[^]*not modelled/);
+    assert.doesNotMatch(await page.locator("main").innerText(), /Narrow nodes|cannot speed up|Planned|Why not narrower/);
+    assert.match(await page.locator("#limits").innerText(), /What tf32 saves is not modelled/);
+  });
+});
+
+test("what_the_plan_measured_is_shown_without_a_verdict", async () => {
+  const { plan } = told("measured");
+  narrowcast("report", file("measured.plan.json"), "-o", file("measured.html"));
+  const { measured } = plan.claims.find((claim) => claim.metric === "relative_l2");
+  const worst = measured.reduce((x, y) => (y.value > x.value ? y : x));
+  await withPage(file("measured.html"), {}, async (page) => {
+    assert.match(await page.locator("h1").innerText(), /^Not verified$/);
+    const row = await page.locator("#claims tbody tr", { hasText: "Relative L2" }).innerText();
+    assert.match(row, /^holds/);
+    assert.ok(row.includes(String(worst.value).slice(0, 5)) || row.includes(worst.value.toExponential().slice(0, 3)), row);
+  });
+});
+
+test("a_scale_tells_what_its_windows_asked_for", async () => {
+  const plan = chainPlan(3);
+  Object.assign(plan.values[1], {
+    scale_log2: -3, scale_by_window: { moves: 2, log2: [-1, -3, -2] },
+    operand: { format: "fp8e4m3fn", scale_log2: 4, headroom: 1.5, scale_log2_by_window: [6, 6, 4, 4] },
+  });
+  await withPage(reportOf(plan, "windows"), { hash: "#tensor=t1" }, async (page) => {
+    const text = await page.locator(".details").innerText();
+    assert.match(text, /Windows asked for 2⁻³ \.\. 2⁻¹, moved 2 times\./);
+    assert.match(text, /Windows asked for 2⁴ \.\. 2⁶, moved 1 time\./);
+  });
+});
+
+test("of_many_promotions_ten_are_shown_until_asked", async () => {
+  const plan = chainPlan(100);
+  plan.promotions = Array.from({ length: 72 }, (_, k) => ({ round: 1, value: `t${k}`, from: "fp8e4m3fn", to: "fp16", error: 1.234e-4 }));
+  await withPage(reportOf(plan, "promotions"), {}, async (page) => {
+    const rows = page.locator("#promotions tbody tr");
+    assert.equal(await rows.count(), 10);
+    await page.locator("#promotions").getByRole("button", { name: "All 72" }).click();
+    await eventually(() => rows.count(), 72);
+  });
+});
+
+for (const width of [1100, 1280])
+  test(`no_table_is_clipped_at_${width}`, async () => {
+    const plan = chainPlan(100);
+    plan.promotions = Array.from({ length: 72 }, (_, k) => ({ round: 1, value: `/model/layer.${k}/attention/output/dense/MatMul_output_0`, from: "fp8e4m3fn", to: "fp16", error: 1.234e-4 }));
+    for (const html of [reportOf(plan, "clipped"), digits, told("clipped-operands", "--policy", "fp8", "--raise-opset", "19").html])
+      await withPage(html, { viewport: { width, height: 900 } }, async (page) => {
+        const clipped = await page.locator("#claims .scroll-x, #promotions .scroll-x, #nodes .grid-scroll, #nodes .wraps, #nodes .num, #tensors .num").evaluateAll((elements) =>
+          elements.filter((e) => e.scrollWidth > e.clientWidth || (e.matches(".wraps") && e.scrollHeight > e.clientHeight))
+            .map((e) => `${e.closest("section").id} ${e.className} ${e.scrollWidth} ${e.clientWidth} ${e.textContent.slice(0, 80)}`));
+        assert.deepEqual(clipped, []);
+      });
+  });
+
 test("tables_sort_by_a_column", () => withPage(chain, {}, async (page) => {
   const header = page.locator("#nodes [role=columnheader]", { hasText: "Planned" });
   await header.getByRole("button").click();

@@ -35,10 +35,11 @@ export async function stop() {
 }
 
 // Opens a report, hands the page to `use`, and fails if the page complained of anything or asked for
-// anything but itself.
-export async function withPage(path, options, use) {
+// anything but itself. `options.before` runs in the page before its script.
+export async function withPage(path, { before, ...options }, use) {
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 }, reducedMotion: "reduce", ...options });
   page.setDefaultTimeout(10000);
+  if (before) await page.addInitScript(before);
   const wrong = [];
   const address = pathToFileURL(path).href;
   page.on("console", (message) => {

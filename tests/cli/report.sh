@@ -31,6 +31,20 @@ test_convert_writes_the_report_of_its_files() {
   same whole.md parts.md
 }
 
+test_markdown_says_what_its_claims_depend_on() {
+  records --policy tf32
+  quietly report plan.json --verdict verdict.json --format md -o tf32.md
+  has tf32.md 'tf32 is a setting of the runtime' 'What tf32 saves is not modelled'
+  lacks tf32.md 'modelled for target' 'disable_quant_qdq'
+  sed 's/"loads_only_with_disable_quant_qdq": false/"loads_only_with_disable_quant_qdq": true/' \
+    verdict.json >condition.json
+  quietly report plan.json --verdict condition.json --format md -o condition.md
+  has condition.md '`session.disable_quant_qdq = 1`'
+  records --policy fp8 --raise-opset 19
+  quietly report plan.json --verdict verdict.json --format md -o fp8.md
+  matches fp8.md '; [0-9]+ read their operands in fp8e4m3fn\.$'
+}
+
 test_verify_writes_the_verdict_of_convert() {
   records
   quietly verify "$model" --plan plan.json --data "$data" -o again.json
