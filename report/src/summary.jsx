@@ -87,6 +87,11 @@ function FormatBar({ data }) {
   const parts = formats.map((format) => [format, of(format)]);
   const operands = operandFormats(data)
     .map((format) => [format, data.nodes.filter((node) => node.operands === format).length]);
+  // Under each format's nodes, those of them that read narrower operands, and the rest.
+  const below = parts.flatMap(([format, n]) => {
+    const own = operands.map(([narrow]) => [narrow, data.nodes.filter((node) => node.format === format && node.operands === narrow).length]);
+    return [...own, ["", n - own.reduce((sum, [, m]) => sum + m, 0)]];
+  }).filter(([, n]) => n > 0);
   const products = data.nodes.filter((node) => node.operands || node.operandsReason).length;
   const tensors = data.tensors.filter((tensor) => tensor.operand).length;
   return (
@@ -97,8 +102,7 @@ function FormatBar({ data }) {
       </div>
       {operands.length > 0 && <div class="format-bar operands" role="img"
         aria-label={`Matrix products by the format of their operands: ${operands.map(([f, n]) => `${n} ${f}`).join(", ")}, of ${products}`}>
-        {operands.map(([format, n]) => <i key={format} style={{ flexGrow: n, background: colour(format) }} />)}
-        <i class="rest" style={{ flexGrow: data.nodes.length - operands.reduce((sum, [, n]) => sum + n, 0) }} />
+        {below.map(([format, n], k) => <i key={k} style={{ flexGrow: n, background: format && colour(format) }} />)}
       </div>}
       <ul class="legend">
         {parts.map(([format, n]) => (
