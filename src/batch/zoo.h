@@ -40,8 +40,8 @@ enum status zoo_open(struct zoo *z, const char *path, const char *out, struct ar
                      struct diag *d);
 
 // A list: JSON Lines, one object a line: "model" (a path), and where wanted "name", "samples" (a
-// path), "policy" (a name or a path), "keep", "narrow" (lists of globs), "format", "io". Paths
-// count from the list's folder. Empty lines are passed over. A model without "name" is called as
+// path), "policy" (a name or a path), "overrides" (a path), "keep", "narrow" (lists of globs),
+// "format", "io", "raise_opset" (a number). Paths count from the list's folder. Empty lines are passed over. A model without "name" is called as
 // its path is written; two models of one name are an error.
 enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d);
 

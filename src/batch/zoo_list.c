@@ -2,6 +2,7 @@
 // misspelt key is an error that names the line and the nearest key.
 #include "fields.h"
 #include "file.h"
+#include "raise_opset.h"
 #include "zoo.h"
 
 #include <string.h>
@@ -9,6 +10,7 @@
 struct line {
   const char *model, *name, *samples, *policy, *overrides, *format, *io;
   const char **keep, **narrow;
+  int raise_opset;  // 0: not given
 };
 
 #define OPTIONAL(key, member)                                                                      \
@@ -22,6 +24,8 @@ static const struct field fields[] = {
     OPTIONAL("overrides", overrides),
     OPTIONAL("format", format),
     OPTIONAL("io", io),
+    {"raise_opset", fields_read_integer, offsetof(struct line, raise_opset), true,
+     RAISE_OPSET_LEAST, RAISE_OPSET_MOST, NULL, NULL},
     GLOBS(struct line, "keep", keep, 1),
     GLOBS(struct line, "narrow", narrow, 1),
     END,
@@ -46,6 +50,8 @@ static void add_model(struct zoo *z, const char *list, const struct line *l) {
     add_argument(a, m, "--format", l->format);
   if (l->io)
     add_argument(a, m, "--io", l->io);
+  if (l->raise_opset)
+    add_argument(a, m, "--raise-opset", arena_printf(a, "%d", l->raise_opset));
   for (const char **glob = l->keep; glob && *glob; glob++)
     add_argument(a, m, "--keep", *glob);
   for (const char **glob = l->narrow; glob && *glob; glob++)

@@ -46,6 +46,9 @@ static void pass_on(struct run *r, struct batch_options *o) {
     append(r, &o->arguments, &o->n_arguments, "--format", s->format);
   if (s->io)
     append(r, &o->arguments, &o->n_arguments, "--io", s->io);
+  if (s->raise_opset)
+    append(r, &o->arguments, &o->n_arguments, "--raise-opset",
+           arena_printf(&r->arena, "%d", s->raise_opset));
   for (size_t i = 0; i < s->n_overrides; i += 2)
     append(r, &o->arguments, &o->n_arguments, arena_printf(&r->arena, "--%s", s->overrides[i]),
            s->overrides[i + 1]);
@@ -55,6 +58,13 @@ static void pass_on(struct run *r, struct batch_options *o) {
   if (s->random_samples)
     append(r, &o->made_up, &o->n_made_up, "--samples",
            arena_printf(&r->arena, "%zu", s->random_samples));
+}
+
+// A file by what is in it, like the models' own: so the key of each result depends on it.
+static void give_overrides(struct zoo *zoo, const char *file) {
+  for (size_t i = 0; i < zoo->count; i++)
+    if (!zoo->models[i].by_hand)
+      zoo->models[i].by_hand = file;
 }
 
 enum status command_batch(struct run *r) {
@@ -86,6 +96,7 @@ enum status command_batch(struct run *r) {
   struct zoo zoo;
   TRY(batch_make_out(o.out, &r->arena, r->diag));
   TRY(zoo_open(&zoo, s->model, o.out, &r->arena, r->diag));
+  give_overrides(&zoo, s->by_hand);
   struct batch_outcome outcome;
   TRY(batch_run(&outcome, &zoo, &o, &r->arena, r->diag));
   // Results of other shards with the same OUT are shown too, but are not ours to judge.

@@ -59,8 +59,9 @@ const struct command commands[] = {
      "Each model is converted by a process of its own, with its own folder in --out. The same\n"
      "command goes on where it was stopped. LIST is JSON Lines: {\"model\": PATH, \"samples\": "
      "PATH,\n"
-     "...}. merge joins what several shards made.",
-     "pofkwirnNHOjxmJq", command_batch},
+     "...}; there policy, format, io, raise_opset and overrides are a model's own, before those\n"
+     "given here, and keep and narrow are added to them. merge joins what several shards made.",
+     "pofukwDirnNHOjxmJq", command_batch},
     {"policy", "check FILE | show POLICY | list", 1, 2, "checks or shows a policy",
      "check FILE reads a policy file and names what is wrong with it; show POLICY prints a "
      "shipped\n"

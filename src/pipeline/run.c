@@ -63,6 +63,7 @@ enum status run_load_model(struct run *r) {
   schema_load(&r->schemas, &r->arena);
   TRY(model_load(&r->model, &r->arena, r->settings->model, NULL, r->diag));
   enum status status = graph_build(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+  r->source_nodes = r->graph.n_nodes;
   if (status == STATUS_OK)
     status = model_each_tensor(r->model.proto, check_tensor, r);
   if (status != STATUS_OK)

@@ -55,6 +55,7 @@ struct run {
   struct schema_table schemas;
   struct model model;
   struct graph graph;
+  int source_nodes;  // of the file, before its opset is raised
   struct policy policy;
   struct overrides by_hand;
   struct engine *engine;

@@ -98,6 +98,37 @@ static int opset_wanted(const struct plan *p) {
   return wanted;
 }
 
+// Why a model has nothing to narrow: its tensors are of other types.
+static void print_no_float(const struct graph *g, FILE *out) {
+  static const struct {
+    int type;
+    const char *text;
+  } others[] = {{ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16, "are fp16 already"},
+                {ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16, "are bf16 already"},
+                {ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE, "are fp64, which is left alone"}};
+  int counts[sizeof others / sizeof others[0]] = {0}, any = 0;
+  for (int v = 0; v < g->n_values; v++)
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++)
+      counts[k] += g->values[v].type.elem_type == others[k].type;
+  fprintf(out, "             no node computes on fp32 tensors: ");
+  for (size_t k = 0; k < sizeof others / sizeof others[0]; k++)
+    if (counts[k])
+      fprintf(out, "%s%d %s", any++ ? ", " : "", counts[k], others[k].text);
+  fprintf(out, "%s\n", any ? "" : "there are none");
+}
+
+static void print_opset(const struct run *r, FILE *out) {
+  const struct plan *p = &r->plan;
+  bool plan_only = strcmp(r->settings->command, "plan") == 0;
+  if (p->raised_to && (plan_only || !plan_is_identity(p)))
+    fprintf(out, "opset        raised to %d\n", p->raised_to);
+  else if (p->raised_to)
+    fprintf(out, "opset        not raised: nothing is narrow at opset %d either\n", p->raised_to);
+  else if (r->settings->raise_opset)
+    fprintf(out, "opset        left at %d, which is not below %d\n", graph_opset(&r->graph, 0, ""),
+            r->settings->raise_opset);
+}
+
 static void print_formats(const struct plan *p, const struct counts *c, FILE *out) {
   fprintf(out, "plan         %d of %d float nodes narrow", c->narrow_nodes, c->float_nodes);
   for (int i = 0; i < p->n_ladder; i++)
@@ -231,10 +262,11 @@ static void print_plan(const struct run *r, FILE *out) {
     fprintf(out, ", %s", *o);
   fprintf(out, "\n");
   print_overrides(p, out);
-  if (p->raised_to)
-    fprintf(out, "opset        raised to %d\n", p->raised_to);
+  print_opset(r, out);
   print_calibration(r, out);
   print_formats(p, &c, out);
+  if (c.float_nodes == 0)
+    print_no_float(&r->graph, out);
   print_scales(p, &r->graph, out);
   print_operands(r, &c, out);
   if (p->tf32)
@@ -444,7 +476,7 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
 }
 
 void summary_text(struct run *r, const char *output, FILE *out) {
-  fprintf(out, "model        %s: %d nodes, ", r->settings->model, r->graph.n_nodes);
+  fprintf(out, "model        %s: %d nodes, ", r->settings->model, r->source_nodes);
   print_bytes(out, r->model.size);
   fprintf(out, "\n");
   print_plan(r, out);
@@ -465,7 +497,7 @@ static void json_plan(const struct run *r, struct json_writer *w) {
   struct counts c = count_plan(p);
   json_object(w, "plan");
   json_string(w, "policy", p->policy_name);
-  if (p->raised_to)
+  if (p->raised_to && !plan_is_identity(p))
     json_integer(w, "opset_raised_to", p->raised_to);
   if (p->tf32)
     json_bool(w, "tf32", true);

@@ -120,7 +120,7 @@ static enum status override_node(struct planner *pl, int n, const struct overrid
   while (pl->policy->ladder[rung] != o->format)
     rung++;
   bool narrow = o->format != FORMAT_FP32;
-  if (narrow && (why == REASON_NONE || why == REASON_CLASS))
+  if (narrow && (why == REASON_NONE || why == REASON_CLASS || why == REASON_KEPT))
     TRY(allow_test(pl, n, rung, &why, &culprit, d));
   *against = narrow && why != REASON_NONE ? reason_text(why) : NULL;
   *out = (struct node_plan){

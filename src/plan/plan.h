@@ -37,6 +37,8 @@ enum reason {
   REASON_STEP,          // updates of the value are smaller than a step
   REASON_UNSTABLE,      // needs a scale, and windows disagree on it
   REASON_OVERRIDE,      // a person decided so
+  REASON_KEPT,          // likewise, by --keep
+  REASON_EDITED,        // likewise, in the plan file: fp32 there without a reason for it
   REASON_COUNT
 };
 const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"

@@ -314,6 +314,8 @@ enum reason allow_reason(const struct planner *pl, int n) {
   if (class == CLASS_NARROW || class == CLASS_FOLLOW)
     return REASON_NONE;
   const struct rule *rule = pl->plan->nodes[n].rule;
+  if (rule && rule->asked_for)
+    return REASON_KEPT;
   return rule && rule->patterns ? REASON_PATTERN : REASON_CLASS;
 }
 

@@ -132,7 +132,7 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
   TRY(reader_class(r, item, "class", &node->class));
   TRY(reader_format(r, item, "format", &node->format));
   bool edited = node->format == FORMAT_FP32 && r->plan->ladder[0] != FORMAT_FP32;
-  node->reason = edited ? REASON_CLASS : REASON_NONE;
+  node->reason = edited ? REASON_EDITED : REASON_NONE;
   node->pattern = pattern_member(item);
   reader_reason(item, "reason", &node->reason);
   if (cJSON_GetObjectItemCaseSensitive(item, "tried"))

@@ -31,6 +31,8 @@ static const struct {
     [REASON_STEP] = {"step", "updates of a value are smaller than a step of the format"},
     [REASON_UNSTABLE] = {"unstable", "windows disagree on the scale that a value needs"},
     [REASON_OVERRIDE] = {"override", "a person decided so: see the note of the override"},
+    [REASON_KEPT] = {"kept", "--keep leaves it as it is"},
+    [REASON_EDITED] = {"edited", "edited by hand in the plan"},
     [REASON_POLYMORPHIC] = {"polymorphic",
                             "its function is called with different types or without a value"},
 };

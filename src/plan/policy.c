@@ -66,7 +66,8 @@ enum status policy_override_class(struct policy *p, enum node_class c, const cha
   const char *text = arena_printf(a, "--%s %s", node_class_name(c), glob);
   const char **globs = arena_array(a, 2, sizeof *globs);
   globs[0] = arena_strdup(a, glob);
-  struct rule rule = {.id = text, .class = c, .why = "Asked for on the command line."};
+  struct rule rule = {
+      .id = text, .class = c, .why = "Asked for on the command line.", .asked_for = true};
   struct rule *rules = arena_array(a, (size_t)p->n_rules + 2, sizeof *rules);
   rules[0] = rules[1] = rule;
   rules[0].nodes = globs;

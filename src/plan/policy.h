@@ -30,6 +30,7 @@ struct rule {
   uint32_t patterns;         // bit k: the node may be part of pattern k; 0: any, or none
   enum node_class class;
   const char *why;  // a sentence for the plan and the report
+  bool asked_for;   // not of the policy: --keep or --narrow of this run
 };
 
 // One claim: a metric of each output, on held-out samples, against a limit fixed beforehand.

@@ -59,6 +59,7 @@ struct review {
   int n_ladder;
   bool has_operand_format;
   enum format_id operand_format;
+  bool tf32;  // the policy asks whether the runtime's setting may be used
   bool has_thresholds;
   struct plan_thresholds thresholds;
   struct review_rule *rules;
@@ -103,7 +104,9 @@ void review_print(const char *text, FILE *out);
 enum status review_explain(const struct review *r, const struct review_range *ranges,
                            const char *name, FILE *out, struct diag *d);
 
-// Ranks what keeps nodes out of format f by the modelled time that they would save in it.
+// Ranks what keeps nodes out of format f by the modelled time that they would save in it; for the
+// operand format, what keeps matrix products from reading theirs in it, by the time they take.
+// STATUS_USAGE if the plan was not made with f.
 enum status review_why_not(const struct review *r, enum format_id f, FILE *out, struct arena *a,
                            struct diag *d);
 

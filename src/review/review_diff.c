@@ -77,18 +77,19 @@ static int count_narrow(const struct review *r) {
 // ---- text ----
 
 static void print_decision(const struct review_node *n, FILE *out) {
+  bool by_rule = n && (n->reason == REASON_CLASS || n->reason == REASON_KEPT) && n->rule[0];
   if (!n)
     fprintf(out, "not there");
   else if (n->reason == REASON_NONE)
     fprintf(out, "%s by rule %s", formats[n->format].name, n->rule[0] ? n->rule : "none");
   else
     fprintf(out, "%s (%s%s%s)", formats[n->format].name, reason_name(n->reason),
-            n->because_of                             ? " of "
-            : n->reason == REASON_CLASS && n->rule[0] ? " by rule "
-                                                      : "",
-            n->because_of                             ? n->because_of
-            : n->reason == REASON_CLASS && n->rule[0] ? n->rule
-                                                      : "");
+            n->because_of ? " of "
+            : by_rule     ? " by rule "
+                          : "",
+            n->because_of ? n->because_of
+            : by_rule     ? n->rule
+                          : "");
 }
 
 static void print_operands(const struct review_node *n, FILE *out) {

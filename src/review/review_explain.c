@@ -20,6 +20,8 @@ static const char *name_of(enum format_id f) {
 static const char *const remedies[REASON_COUNT] = {
     [REASON_CLASS] = "a rule of class narrow or follow in front of this one, or --narrow with its "
                      "name",
+    [REASON_KEPT] = "a run without that --keep",
+    [REASON_EDITED] = "the edit taken back",
     [REASON_NOT_SEEN] = "a trace with samples that reach it",
     [REASON_UNKNOWN_OP] = "an operator that the table knows",
     [REASON_SHAPE_MATH] = "nothing: shapes need exact integers",

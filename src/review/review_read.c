@@ -97,7 +97,8 @@ static enum status read_policy(struct reading *r, const cJSON *root) {
     if (!f || out->n_ladder == (int)(sizeof out->ladder / sizeof out->ladder[0]))
       return READ_FAIL(r, "policy.ladder is not a list of at most 8 formats");
     if (policy_is_operand_format(f->id)) {  // no format to run in, only to read operands in
-      out->has_operand_format = f->id != FORMAT_TF32;
+      out->tf32 = f->id == FORMAT_TF32;
+      out->has_operand_format = !out->tf32;
       out->operand_format = f->id;
       continue;
     }

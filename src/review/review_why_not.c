@@ -13,61 +13,81 @@ struct group {
   enum reason reason;
   const char *subject;  // rule, tensor or operator; "" if the reason says it all
   int opset;            // REASON_SCHEMA
-  double saved;         // s per run
+  double gain;          // s per run
   int nodes, first[NODES_SHOWN];
 };
 
+// What is asked about: the format of nodes, or that of the operands of matrix products.
+struct question {
+  enum format_id format;
+  bool operands;
+};
+
+static bool is_kept_out(const struct review_node *n, const struct question *q) {
+  return q->operands ? n->product && !n->narrow_operands : n->format != q->format;
+}
+
+static enum reason reason_of(const struct review_node *n, const struct question *q) {
+  return q->operands ? n->operands_reason : n->reason;
+}
+
 // What to name beside the reason.
-static const char *subject_of(const struct review_node *n) {
-  if (n->reason == REASON_NOT_SEEN)
+static const char *subject_of(const struct review_node *n, const struct question *q) {
+  enum reason reason = reason_of(n, q);
+  const char *culprit = q->operands ? n->operands_because_of : n->because_of;
+  if (reason == REASON_NOT_SEEN)
     return "";  // one trace more would do for all
-  if (n->reason == REASON_CLASS)
+  if (reason == REASON_CLASS || reason == REASON_KEPT)
     return n->rule;
-  if (n->reason == REASON_SCHEMA)
+  if (reason == REASON_SCHEMA)
     return n->op;
-  return n->because_of ? n->because_of : "";
+  return culprit ? culprit : "";
 }
 
-static double saving(const struct review_node *n, enum format_id f) {
-  double saved = n->seconds[n->format] - n->seconds[f];
-  return isnan(saved) ? 0 : saved;
+// By what groups are ranked. The plan has no time of a product with narrow operands: then it is the
+// time that the product takes, of which they could save a part.
+static double gain(const struct review_node *n, const struct question *q) {
+  double seconds = n->seconds[n->format] - (q->operands ? 0 : n->seconds[q->format]);
+  return isnan(seconds) ? 0 : seconds;
 }
 
-static int by_saving(const void *a, const void *b) {
+static int by_gain(const void *a, const void *b) {
   const struct group *x = a, *y = b;
-  if (x->saved != y->saved)
-    return x->saved < y->saved ? 1 : -1;
+  if (x->gain != y->gain)
+    return x->gain < y->gain ? 1 : -1;
   return (x->first[0] > y->first[0]) - (x->first[0] < y->first[0]);
 }
 
-static int collect(const struct review *r, enum format_id f, struct group *groups,
+static int collect(const struct review *r, const struct question *q, struct group *groups,
                    struct arena *a) {
   struct map known = {.arena = a};
   int count = 0;
   for (int n = 0; n < r->n_nodes; n++) {
     const struct review_node *node = &r->nodes[n];
-    if (node->format == f)
+    if (!is_kept_out(node, q))
       continue;
-    const char *subject = subject_of(node);
-    int g = map_get(&known, (int)node->reason, subject);
+    enum reason reason = reason_of(node, q);
+    const char *subject = subject_of(node, q);
+    int g = map_get(&known, (int)reason, subject);
     if (g < 0) {
       g = count++;
-      map_put(&known, (int)node->reason, subject, g);
-      groups[g] = (struct group){.reason = node->reason, .subject = subject};
+      map_put(&known, (int)reason, subject, g);
+      groups[g] = (struct group){.reason = reason, .subject = subject};
     }
     struct group *group = &groups[g];
-    group->opset = node->opset > group->opset ? node->opset : group->opset;
-    group->saved += saving(node, f);
+    if (!q->operands && node->opset > group->opset)
+      group->opset = node->opset;
+    group->gain += gain(node, q);
     if (group->nodes < NODES_SHOWN)
       group->first[group->nodes] = n;
     group->nodes++;
   }
-  qsort(groups, (size_t)count, sizeof *groups, by_saving);
+  qsort(groups, (size_t)count, sizeof *groups, by_gain);
   return count;
 }
 
 static void print_group(const struct review *r, const struct group *g, FILE *out) {
-  fprintf(out, "%8.3g us  %d node%s: ", 1e6 * g->saved, g->nodes, g->nodes == 1 ? "" : "s");
+  fprintf(out, "%8.3g us  %d node%s: ", 1e6 * g->gain, g->nodes, g->nodes == 1 ? "" : "s");
   if (g->reason == REASON_NONE)
     fprintf(out, "got another format of the ladder, which was wanted more");
   else
@@ -91,28 +111,63 @@ static bool in_ladder(const struct review *r, enum format_id f) {
   return false;
 }
 
-enum status review_why_not(const struct review *r, enum format_id f, FILE *out, struct arena *a,
-                           struct diag *d) {
-  if (!in_ladder(r, f)) {
-    diag_hint(d, "Make the plan with a policy whose ladder has it.");
-    return diag_fail(d, STATUS_USAGE, "the plan's ladder has no %s, so nothing was tried in it",
-                     formats[f].name);
-  }
+static void print_groups(const struct review *r, const struct group *groups, int count, FILE *out) {
+  for (int g = 0; g < count && g < GROUPS_SHOWN; g++)
+    print_group(r, &groups[g], out);
+  if (count > GROUPS_SHOWN)
+    fprintf(out, "and %d reasons more, which would save less\n", count - GROUPS_SHOWN);
+}
+
+static void rank_nodes(const struct review *r, enum format_id f, FILE *out, struct arena *a) {
+  const struct question q = {.format = f};
   struct group *groups = arena_array(a, (size_t)r->n_nodes, sizeof *groups);
-  int count = collect(r, f, groups, a), nodes = 0;
+  int count = collect(r, &q, groups, a), nodes = 0;
   double saved = 0;
   for (int g = 0; g < count; g++) {
     nodes += groups[g].nodes;
-    saved += groups[g].saved;
+    saved += groups[g].gain;
   }
   fprintf(out, "%d of %d float nodes are not %s", nodes, r->n_nodes, formats[f].name);
   if (count && !isnan(r->time_after))
     fprintf(out, "; in it they would save %.3g of %.3g us, as modelled for %s, Casts not counted",
             1e6 * saved, 1e6 * r->time_after, r->target ? r->target : "its target");
   fprintf(out, "\n");
-  for (int g = 0; g < count && g < GROUPS_SHOWN; g++)
-    print_group(r, &groups[g], out);
-  if (count > GROUPS_SHOWN)
-    fprintf(out, "and %d reasons more, which would save less\n", count - GROUPS_SHOWN);
+  print_groups(r, groups, count, out);
+}
+
+static void rank_products(const struct review *r, FILE *out, struct arena *a) {
+  const struct question q = {.format = r->operand_format, .operands = true};
+  struct group *groups = arena_array(a, (size_t)r->n_nodes, sizeof *groups);
+  int count = collect(r, &q, groups, a), wide = 0, products = 0;
+  double seconds = 0;
+  for (int g = 0; g < count; g++) {
+    wide += groups[g].nodes;
+    seconds += groups[g].gain;
+  }
+  for (int n = 0; n < r->n_nodes; n++)
+    products += r->nodes[n].product;
+  fprintf(out, "%d of %d matrix products do not read their operands in %s", wide, products,
+          formats[q.format].name);
+  if (count && !isnan(r->time_after))
+    fprintf(out, "; they take %.3g of %.3g us, as modelled for %s, and could save a part of that",
+            1e6 * seconds, 1e6 * r->time_after, r->target ? r->target : "its target");
+  fprintf(out, "\n");
+  print_groups(r, groups, count, out);
+}
+
+enum status review_why_not(const struct review *r, enum format_id f, FILE *out, struct arena *a,
+                           struct diag *d) {
+  if (in_ladder(r, f)) {
+    rank_nodes(r, f, out, a);
+  } else if (r->has_operand_format && f == r->operand_format) {
+    rank_products(r, out, a);
+  } else if (r->tf32 && f == FORMAT_TF32) {
+    fprintf(out, "nothing keeps a node out of tf32: it is a setting of the runtime, for all matrix "
+                 "products at once, and the model stays as it is\n");
+  } else {
+    diag_hint(d, "Make the plan with a policy whose ladder has it.");
+    return diag_fail(d, STATUS_USAGE, "the plan's ladder has no %s, so nothing was tried in it",
+                     formats[f].name);
+  }
   return STATUS_OK;
 }

@@ -368,6 +368,13 @@ EOF
   sed -i 's/cheap/dear/' lists/mine.json
   with_code 0 batch lists/zoo.jsonl --out res
   has err '4 models, 3 done before'
+  sed -i 's/"format": "fp16"/"raise_opset": 21/' lists/zoo.jsonl
+  with_code 0 batch lists/zoo.jsonl --out res
+  has err '4 models, 3 done before'
+  has res/models/io-*/plan.json '"opset_raised_to": 21'
+  sed 's/21/24/' lists/zoo.jsonl >lists/bad.jsonl
+  with_code 4 batch lists/bad.jsonl --out res
+  has err 'lists/bad.jsonl:2' 'raise_opset: 24 is out of range'
   sed 's/"keep"/"kep"/' lists/zoo.jsonl >lists/bad.jsonl
   with_code 4 batch lists/bad.jsonl --out res
   has err 'lists/bad.jsonl:4' '"keep"'
@@ -377,6 +384,27 @@ EOF
   printf '{"model": "x.onnx"' >lists/bad.jsonl
   with_code 4 batch lists/bad.jsonl --out res
   has err 'lists/bad.jsonl:1'
+}
+
+test_raised_opset_and_overrides_of_all_models_are_part_of_what_is_done_again() {
+  mkdir zoo
+  cp "$digits/digits.onnx" zoo/
+  echo '{"overrides": [{"glob": "/stem/*", "format": "fp32", "note": "cheap"}]}' >mine.json
+  with_code 0 batch zoo --out res --raise-opset 21 --overrides mine.json
+  has res/models/*/plan.json '"opset_raised_to": 21' cheap
+  with_code 0 batch zoo --out res --raise-opset 21 --overrides mine.json
+  has err '1 model, 1 done before'
+  with_code 0 batch zoo --out res --raise-opset 22 --overrides mine.json
+  lacks err 'done before'
+  sed -i 's/cheap/dear/' mine.json
+  with_code 0 batch zoo --out res --raise-opset 22 --overrides mine.json
+  lacks err 'done before'
+  has res/models/*/plan.json '"opset_raised_to": 22' dear
+  # A model's own go before them.
+  echo '{"model": "zoo/digits.onnx", "raise_opset": 20, "overrides": "own.json"}' >list.jsonl
+  sed 's/dear/own/' mine.json >own.json
+  with_code 0 batch list.jsonl --out own --raise-opset 22 --overrides mine.json
+  has own/models/*/plan.json '"opset_raised_to": 20' '"own"'
 }
 
 test_merge_says_what_is_missing() {

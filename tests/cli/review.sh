@@ -102,6 +102,41 @@ test_why_not_ranks_what_keeps_nodes_wide() {
   has err 'fp17'
 }
 
+test_why_not_ranks_products_for_the_operand_format() {
+  planned --policy fp8 --raise-opset 19
+  quietly explain p.json --why-not fp8e4m3fn
+  matches out '^[0-9]+ of [0-9]+ matrix products do not read their operands in fp8e4m3fn'
+  wide=$(sed -n '1s/ of .*//p' out)
+  [ "$wide" = "$(grep -c '"operands_reason"' p.json)" ]
+  planned --policy fp8  # at its own opset none can
+  quietly explain p.json --why-not fp8e4m3fn
+  matches out '^([0-9]+) of \1 matrix products do not .*; they take [0-9.]+ of [0-9.]+ us'
+  has out 'does not take the format at this opset' '/stem/conv'
+  with_code 2 explain p.json --why-not fp8e5m2
+}
+
+test_why_not_tf32_is_a_setting_of_the_runtime() {
+  planned --policy tf32
+  quietly explain p.json --why-not tf32
+  has out 'a setting of the runtime'
+  planned
+  with_code 2 explain p.json --why-not tf32
+}
+
+test_decisions_of_a_person_are_not_blamed_on_the_policy() {
+  planned --keep '/stem/*'
+  quietly plan "$model" --trace t.json -o p.json --keep '/stem/*'
+  matches out ' [0-9]+ stay fp32: --keep leaves it as it is'
+  quietly explain p.json --why-not fp16
+  has out '--keep leaves it as it is (--keep /stem/*)'
+  planned
+  edited '/"node": "\/logits"/s/"format": "fp16"/"format": "fp32"/' p.json by_hand.json
+  with_code 0 rewrite "$model" --plan by_hand.json -o m.onnx
+  has out '    1 stay fp32: edited by hand in the plan'
+  quietly rewrite "$model" --plan p.json -o m.onnx
+  lacks out 'by hand'
+}
+
 test_diff_of_a_plan_and_itself_is_0() {
   planned
   quietly diff p.json p.json

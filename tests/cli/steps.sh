@@ -174,4 +174,46 @@ test_island_of_the_author_and_quantised_model_are_left_alone() {
   done
 }
 
+# model_of TYPE OPSET: m.onnx, one Relu on tensors of the type.
+model_of() {
+  /usr/bin/python3 - "$@" <<'EOF'
+import sys
+from onnx import TensorProto, helper, save
+kind = TensorProto.DataType.Value(sys.argv[1])
+x, y = (helper.make_tensor_value_info(name, kind, [4]) for name in 'xy')
+graph = helper.make_graph([helper.make_node('Relu', ['x'], ['y'], name='/y')], 'g', [x], [y])
+opset = [helper.make_opsetid('', int(sys.argv[2]))]
+save(helper.make_model(graph, opset_imports=opset, ir_version=8), 'm.onnx')
+EOF
+}
+
+test_a_model_without_fp32_says_what_it_has_instead() {
+  model_of FLOAT16 17
+  quietly plan m.onnx -o p.json
+  has out 'no node computes on fp32 tensors: 2 are fp16 already'
+  model_of INT64 17
+  quietly plan m.onnx -o p.json
+  has out 'no node computes on fp32 tensors: there are none'
+}
+
+test_raised_opset_is_told_only_where_the_result_has_it() {
+  quietly convert "$digits/digits.onnx" --data "$digits/samples" --keep '*' --raise-opset 21 -o m.onnx -q
+  has out 'opset        not raised: nothing is narrow at opset 21 either'
+  same "$digits/digits.onnx" m.onnx
+  quietly convert "$digits/digits.onnx" --data "$digits/samples" --raise-opset 21 -o m.onnx -q
+  has out 'opset        raised to 21'
+  quietly convert "$digits/digits.onnx" --data "$digits/samples" --raise-opset 13 -o m.onnx -q
+  has out 'opset        left at 17, which is not below 13'
+  # The count is that of the file that is named beside it, whatever the adapters add.
+  model_of FLOAT 11
+  /usr/bin/python3 - <<'EOF'
+import onnx
+m = onnx.load('m.onnx')
+m.graph.node[0].op_type = 'Softmax'  # which flattened before opset 13
+onnx.save(m, 'm.onnx')
+EOF
+  quietly plan m.onnx --raise-opset 22 -o p.json
+  has out 'm.onnx: 1 nodes'
+}
+
 run_tests
