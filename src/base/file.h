@@ -33,6 +33,9 @@ struct file_stamp file_stamp(const char *path);
 // to those that have it mapped.
 bool file_changed(const char *path, const struct file_stamp *before);
 
+// The path that stands for standard output, which is written to as it is, without a temporary file.
+#define FILE_STDOUT "-"
+
 // A file in the making. Where the file system can, it has no name until it is complete, and else
 // ".narrowcast-<pid>-<k>.tmp" beside its place; such a file that no process holds any more is
 // removed when something is written to that folder. A zeroed writer is one that was never begun.
@@ -42,6 +45,9 @@ struct file_writer {
 };
 // Errors: STATUS_IO, also where `path` is there already and is no regular file.
 enum status file_begin(struct file_writer *w, const char *path, struct diag *d);
+// What file_begin would say of the path, without beginning: for a run that takes long before it
+// writes. Errors: STATUS_IO, also where its folder is missing or must not be written to.
+enum status file_check_place(const char *path, struct diag *d);
 // A file that only this run needs and that is never committed: it has a name all the time
 // (w->temporary), nobody else may read it, and file_abandon removes it.
 enum status file_begin_temporary(struct file_writer *w, const char *folder, struct diag *d);

@@ -29,6 +29,10 @@ static enum status fail_errno(struct diag *d, const char *path) {
 
 // ---- Names that are in use ----
 
+static bool is_stdout(const char *path) {
+  return strcmp(path, FILE_STDOUT) == 0;
+}
+
 // Temporary files in the making, for file_remove_pending: the only state of the process that the
 // library keeps, since a signal handler has no other way to find them.
 enum { MOST_PENDING = 8 };
@@ -185,23 +189,60 @@ static int open_temporary(struct file_writer *w) {
   return fd;
 }
 
-enum status file_begin(struct file_writer *w, const char *path, struct diag *d) {
-  char target[PATH_MAX];
-  w->out = NULL;
-  TRY(follow_link(&path, target, d));
-  size_t length = strlen(path);
-  if (length == 0 || length >= sizeof w->path) {
-    diag_at(d, path, NULL, NULL);
+// Follows *path, and says if no file can be there.
+static enum status check_path(const char **path, char target[PATH_MAX], struct diag *d) {
+  TRY(follow_link(path, target, d));
+  size_t length = strlen(*path);
+  if (length == 0 || length >= sizeof((struct file_writer *)0)->path) {
+    diag_at(d, *path, NULL, NULL);
     return diag_fail(d, STATUS_IO, "cannot be written: the path is %s",
                      length ? "too long" : "empty");
   }
-  memcpy(w->path, path, length + 1);
   struct stat s;
-  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) {
-    diag_at(d, path, NULL, NULL);
+  if (stat(*path, &s) == 0 && !S_ISREG(s.st_mode)) {
+    diag_at(d, *path, NULL, NULL);
     return diag_fail(d, STATUS_IO, "cannot be written: it is %s, not a regular file",
                      S_ISDIR(s.st_mode) ? "a directory" : "a device, pipe or socket");
   }
+  return STATUS_OK;
+}
+
+enum status file_check_place(const char *path, struct diag *d) {
+  char target[PATH_MAX], folder[PATH_MAX];
+  if (is_stdout(path))
+    return STATUS_OK;
+  TRY(check_path(&path, target, d));
+  folder_of(path, folder);
+  struct stat s;
+  if (stat(folder, &s) == 0 && S_ISDIR(s.st_mode) && access(folder, W_OK | X_OK) == 0)
+    return STATUS_OK;
+  size_t last = strlen(folder) - 1;
+  if (last > 0)
+    folder[last] = '\0';  // its slash
+  const char *why = stat(folder, &s) != 0 ? strerror(errno)
+                    : S_ISDIR(s.st_mode)  ? "no file may be made there"
+                                          : "Not a directory";
+  diag_at(d, path, NULL, NULL);
+  return diag_fail(d, STATUS_IO, "cannot be written: its folder %s: %s", folder, why);
+}
+
+// Standard output is what the caller opened, and is only passed on to.
+static enum status begin_stdout(struct file_writer *w, struct diag *d) {
+  snprintf(w->path, sizeof w->path, "%s", FILE_STDOUT);
+  w->temporary[0] = '\0';
+  fflush(stdout);
+  int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  w->out = fd < 0 ? NULL : fdopen(fd, "wb");
+  return w->out ? STATUS_OK : fail_errno(d, FILE_STDOUT);
+}
+
+enum status file_begin(struct file_writer *w, const char *path, struct diag *d) {
+  char target[PATH_MAX];
+  w->out = NULL;
+  if (is_stdout(path))
+    return begin_stdout(w, d);
+  TRY(check_path(&path, target, d));
+  memcpy(w->path, path, strlen(path) + 1);
   int fd = open_temporary(w);
   if (fd < 0)
     return fail_errno(d, path);
@@ -242,9 +283,10 @@ void file_set_path(struct file_writer *w, const char *path) {
 // ---- Ending ----
 
 enum status file_sync(struct file_writer *w, struct diag *d) {
+  bool to_disk = !is_stdout(w->path);
   // A failed write leaves its mark on the stream, so that callers need not look at each one.
   errno = 0;
-  if (fflush(w->out) == 0 && !ferror(w->out) && fsync(fileno(w->out)) == 0)
+  if (fflush(w->out) == 0 && !ferror(w->out) && (!to_disk || fsync(fileno(w->out)) == 0))
     return STATUS_OK;
   if (errno == 0)
     errno = EIO;  // the reason went with an earlier write
@@ -282,6 +324,12 @@ static void sync_folder(const char *path) {
 }
 
 enum status file_commit(struct file_writer *w, struct diag *d) {
+  if (is_stdout(w->path)) {
+    TRY(file_sync(w, d));
+    fclose(w->out);
+    w->out = NULL;
+    return STATUS_OK;
+  }
   struct stat old;
   if (stat(w->path, &old) == 0)
     (void)fchmod(fileno(w->out), old.st_mode & 0777);

@@ -246,7 +246,7 @@ static void markdown_text(FILE *out, const char *text) {
 }
 
 static void markdown_totals(const struct totals *t, FILE *out) {
-  fprintf(out, "%zu models:", t->models);
+  fprintf(out, "%zu model%s:", t->models, t->models == 1 ? "" : "s");
   for (int o = 0; o < OUTCOME_COUNT; o++)
     fprintf(out, "%s %zu %s", o ? "," : "", t->by_outcome[o], outcome_name((enum outcome)o));
   fprintf(out, ". Of those written: %" PRId64 " of %" PRId64 " float nodes narrow (",
@@ -389,8 +389,9 @@ void summary_zoo_text(struct result *const *results, size_t count, const struct 
   summary_zoo_share(to, t->bytes_after, t->bytes_before);
   fprintf(to, ")\n");
   for (size_t i = 0; i < t->n_wide && i < MOST_REASONS; i++)
-    fprintf(to, "%s %6" PRId64 " nodes of %zu models: %s\n", i ? "            " : "stay fp32   ",
-            t->wide[i].nodes, t->wide[i].models, summary_zoo_reason(t->wide[i].reason));
+    fprintf(to, "%s %6" PRId64 " nodes of %zu model%s: %s\n", i ? "            " : "stay fp32   ",
+            t->wide[i].nodes, t->wide[i].models, t->wide[i].models == 1 ? "" : "s",
+            summary_zoo_reason(t->wide[i].reason));
   print_not_converted(results, count, to);
   fprintf(to, "wrote        %s/index.html, summary.json, summary.csv, summary.md, times.csv\n",
           out);

@@ -41,8 +41,9 @@ enum status zoo_open(struct zoo *z, const char *path, const char *out, struct ar
 
 // A list: JSON Lines, one object a line: "model" (a path), and where wanted "name", "samples" (a
 // path), "policy" (a name or a path), "overrides" (a path), "keep", "narrow" (lists of globs),
-// "format", "io", "raise_opset" (a number). Paths count from the list's folder. Empty lines are passed over. A model without "name" is called as
-// its path is written; two models of one name are an error.
+// "format", "io", "raise_opset" (a number). Paths count from the list's folder. Empty lines are
+// passed over. A model without "name" is called as its path is written; two models of one name are
+// an error.
 enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d);
 
 // Adds a model; `name` and `path` must live as long as the arena.

@@ -12,10 +12,12 @@ typedef enum status command_run(struct run *r);
 struct command {
   const char *name;
   const char *arguments;  // "MODEL"
+  const char *needed;     // options without which it does nothing: "--plan FILE"; or NULL
   int least, most;        // how many it takes
   const char *summary;    // one line
   const char *details;    // paragraphs for --help
   const char *options;    // letters of the options that it takes (see cmd_options.c)
+  bool writes_text;       // the file of -o, which then may be "-", standard output
   command_run *run;
 };
 enum { COMMANDS_MOST = 40 };             // with the end mark
@@ -29,6 +31,10 @@ struct option_text {
 };
 extern const struct option_text options[];  // of all commands; ends with a NULL name
 #define SHORT_OPTIONS "o:hq"                // as getopt wants them
+
+// The arguments and needed options, with blanks in front of each: what a synopsis says between name
+// and "[options]".
+const char *command_usage(const struct command *command, char text[128]);
 
 bool option_is_taken(const struct command *command, char letter);
 

@@ -1,6 +1,7 @@
 // Options: one table for the parser and for the help. Every option has one letter, by which the
 // table of commands says which it takes.
 #include "cmd.h"
+#include "file.h"
 #include "json.h"
 #include "raise_opset.h"
 
@@ -27,7 +28,8 @@ const struct option_text options[] = {
     {'V', "verdict", "FILE", "what was measured, from this verdict file"},
     {'y', "why-not", "FORMAT", "rank what keeps nodes out of this format"},
     {'F', "for", "tensorrt|onnxruntime", "the tool to write for"},
-    {'o', "output", "FILE", "where the result goes"},
+    {'o', "output", "FILE", "where the result goes; text goes to standard output for \"-\""},
+    {'A', "out", "DIR", "the folder for all results; the same one to go on"},
     {'e', "external-data", "auto|always|never",
      "weights in a file of their own: as in MODEL, all, or none"},
     {'C', "check", NULL, "check the plan against the model and write nothing"},
@@ -36,9 +38,8 @@ const struct option_text options[] = {
     {'v', "save-verdict", "FILE", "write the verdict as well"},
     {'R', "report", "FILE", "write a report as well, HTML, or Markdown if it ends with .md"},
     {'W', "format", "html|md", "a page to open in a browser, or Markdown (default html)"},
-    {'f', "format", "FORMAT", "fp16 or bf16 instead of the policy's ladder"},
-    {'u', "raise-opset", "N",
-     "raise the model's opset to N (13 to 23), for formats that older ones lack"},
+    {'f', "format", "FORMAT", "fp16, bf16 or fp32 instead of the policy's ladder"},
+    {'u', "raise-opset", "N", "raise the model's opset to N (13 to 23), for formats that it lacks"},
     {'k', "keep", "GLOB", "leave matching nodes as they are (by node or tensor name); repeatable"},
     {'w', "narrow", "GLOB", "narrow matching nodes where their values allow it; repeatable"},
     {'D', "overrides", "FILE", "a person's decisions: formats by node or tensor name, with notes"},
@@ -48,6 +49,7 @@ const struct option_text options[] = {
     {'H', "shard", "I/N", "only part I of N of the models, I from 1"},
     {OPTION_ENGINE, "ort", "PATH", "the ONNX Runtime library to use (or NARROWCAST_ORT)"},
     {'j', "threads", "N", "threads of ONNX Runtime (default: all cores)"},
+    {'B', "threads", "N", "threads of ONNX Runtime for each conversion (default 1)"},
     {'x', "timeout", "SECONDS", "give up after so many seconds (default: never)"},
     {'m', "memory-limit", "MIB", "let the run take so many MiB, mapped files apart"},
     {OPTION_IN_PROCESS, "in-process", NULL,
@@ -129,6 +131,7 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
     break;
   case 't': s->trace = argument; break;
   case 'P': s->plan = argument; break;
+  case 'A':
   case 'o': s->output = argument; break;
   case 'e': return parse_external_data(argument, &s->external_data, d);
   case 'S': s->save_plan = argument; break;
@@ -151,6 +154,7 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
     break;
   case 'a': s->save_anyway = true; break;
   case 'O': s->ort = argument; break;
+  case 'B':
   case 'j':
     TRY(parse_number(argument, "threads", 0, 1024, &number, d));
     s->threads = (int)number;
@@ -226,7 +230,8 @@ enum status options_parse(struct settings *s, const struct command *command, int
     return STATUS_OK;
   int left = argc - optind;
   if (left < command->least || left > command->most) {
-    diag_hint(d, "Usage: narrowcast %s %s [options]", command->name, command->arguments);
+    char usage[128];
+    diag_hint(d, "Usage: narrowcast %s%s [options]", command->name, command_usage(command, usage));
     if (command->most == 0)
       return diag_fail(d, STATUS_USAGE, "%s takes no argument", command->name);
     return diag_fail(d, STATUS_USAGE,
@@ -237,6 +242,10 @@ enum status options_parse(struct settings *s, const struct command *command, int
   s->second = left > 1 ? argv[optind + 1] : NULL;
   s->arguments = (const char *const *)&argv[optind];
   s->n_arguments = (size_t)left;
+  s->to_stdout = s->output && strcmp(s->output, FILE_STDOUT) == 0 && command->writes_text;
+  if (s->to_stdout && s->json)
+    return diag_fail(d, STATUS_USAGE,
+                     "-o - and --json exclude each other: both want standard output");
   if (s->data && (s->has_random || s->random_samples))
     return diag_fail(d, STATUS_USAGE,
                      "--data and --%s exclude each other: samples are real or made up",
@@ -266,16 +275,25 @@ void warn_of_idle_overrides(const struct run *r) {
   }
 }
 
+const char *command_usage(const struct command *command, char text[128]) {
+  snprintf(text, 128, "%s%s%s%s", command->arguments[0] ? " " : "", command->arguments,
+           command->needed ? " " : "", command->needed ? command->needed : "");
+  return text;
+}
+
 void print_command_help(const struct command *command, FILE *out) {
-  fprintf(out, "narrowcast %s %s%s[options]\n\n%s\n\n%s\n\nOptions:\n", command->name,
-          command->arguments, command->arguments[0] ? " " : "", command->summary, command->details);
+  char usage[128];
+  fprintf(out, "narrowcast %s%s [options]\n\n%s\n\n%s\n\nOptions:\n", command->name,
+          command_usage(command, usage), command->summary, command->details);
   for (int i = 0; options[i].name; i++) {
     if (!option_is_taken(command, options[i].letter))
       continue;
     char left[64];
-    snprintf(left, sizeof left, "--%s%s%s", options[i].name, options[i].argument ? " " : "",
-             options[i].argument ? options[i].argument : "");
-    fprintf(out, "  %-24s %s\n", left, options[i].help);
+    char brief[] = {'-', options[i].letter, ',', ' ', '\0'};
+    snprintf(left, sizeof left, "%s--%s%s%s",
+             strchr(SHORT_OPTIONS, options[i].letter) ? brief : "    ", options[i].name,
+             options[i].argument ? " " : "", options[i].argument ? options[i].argument : "");
+    fprintf(out, "  %-26s %s\n", left, options[i].help);
   }
 }
 

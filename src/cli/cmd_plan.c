@@ -16,7 +16,7 @@ enum status command_plan(struct run *r) {
   TRY(plan_write(&r->plan, &r->graph, output, r->diag));
   if (r->settings->json)
     summary_json(r, output, stdout);
-  else
+  else if (!r->settings->to_stdout)
     summary_text(r, output, stdout);
   return STATUS_OK;
 }

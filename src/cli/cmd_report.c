@@ -36,7 +36,7 @@ enum status command_report(struct run *r) {
   struct report report = {0};
   enum status status = read_and_write(r, &report, form, output);
   report_close(&report);
-  if (status == STATUS_OK)
+  if (status == STATUS_OK && !s->to_stdout)
     printf("wrote %s\n", output);
   return status;
 }

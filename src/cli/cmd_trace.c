@@ -64,6 +64,7 @@ enum status command_trace(struct run *r) {
                           (size_t)r->policy.window, r->diag));
   TRY(model_unchanged(&r->model, r->diag));
   TRY(trace_write(&r->trace, &r->graph, output, r->diag));
-  print_result(r, output);
+  if (!s->to_stdout)
+    print_result(r, output);
   return STATUS_OK;
 }

@@ -21,7 +21,7 @@ enum status command_verify(struct run *r) {
     TRY(records_save_verdict(r, output));
   if (r->settings->json)
     summary_json(r, output, stdout);
-  else
+  else if (!r->settings->to_stdout)
     summary_text(r, output, stdout);
   return verdict_holds(&r->verdict) ? STATUS_OK : STATUS_CLAIM;
 }

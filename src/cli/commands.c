@@ -6,69 +6,69 @@
 enum { BATCH_ARGUMENTS = 1000000 };
 
 const struct command commands[] = {
-    {"convert", "MODEL", 1, 1, "traces, plans, rewrites, verifies and saves, in one go",
+    {"convert", "MODEL", NULL, 1, 1, "traces, plans, rewrites, verifies and saves, in one go",
      "Without --data the inputs are made up, and the summary says so. The model is written only "
      "if\n"
      "every claim of the policy holds; exit code 1 says that one does not.",
-     "pdrntoSTvRfukwDieaOjxmIJq", command_convert},
-    {"inspect", "MODEL", 1, 1, "tells what is in a model", "Needs neither data nor ONNX Runtime.",
-     "J", command_inspect},
-    {"trace", "MODEL", 1, 1, "runs the model over samples and writes per-tensor statistics",
+     "pdrntoSTvRfukwDieaOjxmIJq", false, command_convert},
+    {"inspect", "MODEL", NULL, 1, 1, "tells what is in a model",
+     "Needs neither data nor ONNX Runtime.", "J", false, command_inspect},
+    {"trace", "MODEL", NULL, 1, 1, "runs the model over samples and writes per-tensor statistics",
      "Held-out samples (see the policy) are left for verify. Updates of a training's weights are\n"
      "measured with --checkpoints FILE FILE ..., which stands behind MODEL (samples are then run\n"
      "only if --data or --random says so), or with --feedback, where MODEL is a training step.",
-     "pudrncbsoOjxmIJq", command_trace},
-    {"plan", "MODEL", 1, 1, "decides a format for every tensor and writes the plan",
+     "pudrncbsoOjxmIJq", true, command_trace},
+    {"plan", "MODEL", NULL, 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
      "are known, and every other tensor counts as not seen and stays fp32.",
-     "ptofukwDiJq", command_plan},
-    {"rewrite", "MODEL", 1, 1, "applies a plan, also one edited by hand",
+     "ptofukwDiJq", true, command_plan},
+    {"rewrite", "MODEL", "--plan FILE", 1, 1, "applies a plan, also one edited by hand",
      "Needs neither data nor ONNX Runtime. The result is not verified. Every edit that cannot be\n"
      "applied is named with its reason; --check stops there and writes nothing.",
-     "PoeCJq", command_rewrite},
-    {"verify", "MODEL", 1, 1,
+     "PoeCJq", false, command_rewrite},
+    {"verify", "MODEL", "--plan FILE", 1, 1,
      "runs the narrow model emulated beside the fp32 one and judges the claims",
      "MODEL is the source; the plan says what the narrow one is. If the samples are as many as "
      "the\n"
      "plan was made from, the held-out ones are used, else all of them. With -o the verdict is\n"
      "written to a file too, with the error of every tensor.",
-     "PdrnoOjxmIJq", command_verify},
-    {"report", "PLAN", 1, 1, "writes a page on which a plan can be reviewed",
+     "PdrnoOjxmIJq", true, command_verify},
+    {"report", "PLAN", NULL, 1, 1, "writes a page on which a plan can be reviewed",
      "Needs neither model nor data nor ONNX Runtime. With --trace and --verdict it shows what was\n"
      "measured, too; they must be of this plan. The page is one file and asks for no network.",
-     "tVWoq", command_report},
-    {"explain", "PLAN [NAME]", 1, 2, "tells why a plan decides as it does",
+     "tVWoq", true, command_report},
+    {"explain", "PLAN [NAME]", "[--why-not FORMAT]", 1, 2, "tells why a plan decides as it does",
      "NAME is a node, a tensor or a glob: prints rule, numbers beside thresholds, neighbours, "
      "modelled\n"
      "time, and what would have to change. --why-not FORMAT ranks what keeps nodes out of a "
      "format.\n"
      "Needs the plan file alone; --trace and --verdict add what they measured.",
-     "ytVq", command_explain},
-    {"diff", "PLAN PLAN", 2, 2, "compares what two plans decide",
+     "ytVq", false, command_explain},
+    {"diff", "PLAN PLAN", NULL, 2, 2, "compares what two plans decide",
      "Nodes and tensors whose format or scale differs, with the reasons, and the totals. Exit code "
      "0:\n"
      "the same decisions, 1: they differ.",
-     "Jq", command_diff},
-    {"emit", "PLAN", 1, 1, "writes a plan in another tool's form",
+     "Jq", false, command_diff},
+    {"emit", "PLAN", "--for TOOL -o FILE", 1, 1, "writes a plan in another tool's form",
      "--for tensorrt: arguments of trtexec for the source model, one a line, as\n"
      "`xargs -d '\\n' -a FILE trtexec --onnx=MODEL` takes them. --for onnxruntime: the ranges of\n"
      "--trace as calibration.json of its quantization tools.",
-     "Ftoq", command_emit},
-    {"batch", "DIR|LIST | merge OUT...", 1, BATCH_ARGUMENTS,
+     "Ftoq", true, command_emit},
+    {"batch", "DIR|LIST | merge OUT...", "--out DIR", 1, BATCH_ARGUMENTS,
      "converts every model of a folder or list, in parallel",
      "Each model is converted by a process of its own, with its own folder in --out. The same\n"
      "command goes on where it was stopped. LIST is JSON Lines: {\"model\": PATH, \"samples\": "
      "PATH,\n"
      "...}; there policy, format, io, raise_opset and overrides are a model's own, before those\n"
      "given here, and keep and narrow are added to them. merge joins what several shards made.",
-     "pofukwDirnNHOjxmJq", command_batch},
-    {"policy", "check FILE | show POLICY | list", 1, 2, "checks or shows a policy",
+     "pAfukwDirnNHOBxmJq", false, command_batch},
+    {"policy", "check FILE | show POLICY | list", NULL, 1, 2, "checks or shows a policy",
      "check FILE reads a policy file and names what is wrong with it; show POLICY prints a "
      "shipped\n"
      "policy, to be copied and changed; list names the shipped ones.",
-     "", command_policy},
-    {"formats", "", 0, 0, "prints the table of number formats", "As the rule uses them.", "J",
-     command_formats},
+     "", false, command_policy},
+    {"formats", "", NULL, 0, 0, "prints the table of number formats", "As the rule uses them.", "J",
+     false, command_formats},
     {0},
 };
 _Static_assert(sizeof commands / sizeof commands[0] <= COMMANDS_MOST, "room for the end mark");

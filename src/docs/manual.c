@@ -88,6 +88,10 @@ static void print_command_synopsis(const struct command *command, FILE *out) {
   print_line("", command->summary, out);
   fprintf(out, ".SH SYNOPSIS\n\\fBnarrowcast %s\\fP ", command->name);
   print_arguments(command->arguments, out);
+  if (command->needed) {
+    putc(' ', out);
+    print_arguments(command->needed, out);
+  }
   fputs(command->arguments[0] ? " [options]\n" : "[options]\n", out);
 }
 

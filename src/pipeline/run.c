@@ -4,6 +4,7 @@
 #include "check.h"
 #include "clone.h"
 #include "external.h"
+#include "file.h"
 #include "raise_opset.h"
 #include "spool.h"
 #include "tensor.h"
@@ -131,6 +132,11 @@ enum status run_check_outputs(struct run *r, const char *const *paths, int count
   for (int i = 0; i < count; i++) {
     if (!paths[i])
       continue;
+    if (strcmp(paths[i], FILE_STDOUT) == 0 && !r->settings->to_stdout) {
+      diag_hint(r->diag, "A file of that name is ./-.");
+      return diag_fail(r->diag, STATUS_USAGE, "standard output holds the summary: give a path");
+    }
+    TRY(file_check_place(paths[i], r->diag));
     if (same_file(paths[i], r->settings->model))
       return refuse_output(r, paths[i], "the file that is read");
     if (is_read(r->settings, paths[i]))

@@ -20,6 +20,7 @@ struct settings {
   size_t n_arguments;
   const char *policy, *data, *output, *trace, *plan;
   const char *save_plan, *save_trace, *save_verdict;
+  bool to_stdout;           // output is "-", and the command's result is text
   const char *report;       // where convert writes one
   const char *report_form;  // "html" or "md"
   const char *ort;
@@ -88,8 +89,8 @@ enum status run_load_model(struct run *r);
 // model first.
 enum status run_load_policy(struct run *r);
 // Fails if two of the paths are one file, or if one is a file that the run reads: the model, its
-// external data, the trace, the plan, the policy or a checkpoint. Paths may be NULL. Call after
-// run_load_model.
+// external data, the trace, the plan, the policy or a checkpoint; or if none can be written there,
+// which is said before a long run and not after it. Paths may be NULL. Call after run_load_model.
 enum status run_check_outputs(struct run *r, const char *const *paths, int count);
 enum status run_open_engine(struct run *r);
 // --data, or made-up samples; divides them as the policy says.

@@ -73,6 +73,13 @@ static void print_overrides(const struct plan *p, FILE *out) {
           decided, decided == 1 ? "" : "s");
 }
 
+static void print_held_out(const struct run *r, FILE *out) {
+  if (r->held_out_apart)
+    fprintf(out, "; %zu more held out", r->n_held_out);
+  else
+    fprintf(out, "; none held out, so it serves for the verdict too");
+}
+
 static void print_calibration(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   if (!p->has_trace) {
@@ -82,8 +89,7 @@ static void print_calibration(const struct run *r, FILE *out) {
   fprintf(out, "calibration  %zu %s sample%s", p->steps, p->synthetic ? "made-up" : "real",
           p->steps == 1 ? "" : "s");
   if (r->n_held_out && r->has_trace && !r->settings->trace)
-    fprintf(out, ", %zu held out%s", r->held_out_apart ? r->n_held_out : 0,
-            r->held_out_apart ? "" : " (one sample serves for both)");
+    print_held_out(r, out);
   if (r->trace.seconds > 0)
     fprintf(out, "; traced in %.2f s", r->trace.seconds);
   fprintf(out, "\n");
@@ -150,6 +156,7 @@ static void print_operands(const struct run *r, const struct counts *c, FILE *ou
   if (!p->has_operand_format)
     return;
   const char *name = formats[p->operand_format].name;
+  char growth[GROWTH_TEXT];
   fprintf(out,
           "operands     %d of %d matrix products read theirs in %s: %d tensors, a scale each\n",
           c->narrow_products, c->products, name, c->operands);
@@ -159,8 +166,8 @@ static void print_operands(const struct run *r, const struct counts *c, FILE *ou
               reason_text((enum reason)k),
               k == REASON_SCHEMA ? " (--raise-opset 19 would do)" : "");
   if (c->headroom_value >= 0)
-    fprintf(out, "             inputs may grow about %.3g times before %s saturates\n", c->headroom,
-            graph_value_label(&r->graph, c->headroom_value));
+    fprintf(out, "             inputs may grow %s times before %s saturates\n",
+            plan_growth_text(c->headroom, growth), graph_value_label(&r->graph, c->headroom_value));
 }
 
 // Values, no constants, that are stored times a power of two.
@@ -204,7 +211,8 @@ static void print_model_of_costs(const struct plan *p, FILE *out) {
     fprintf(out, ")");
   }
   fprintf(out, "; %.1f %% of the time cannot speed up", 100 * c->fixed_share);
-  if (costs_most_speedup(c) < 100)  // else nobody is held up by it
+  // At 100 nobody is held up by it; what prints as 1 is no speed-up.
+  if (costs_most_speedup(c) < 100 && costs_most_speedup(c) >= 1.005)
     fprintf(out, ": at most %.3g times faster", costs_most_speedup(c));
   fprintf(out, "\n");
   fprintf(out, "             moves ");
@@ -257,6 +265,7 @@ static void print_training(const struct plan *p, FILE *out) {
 static void print_plan(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   struct counts c = count_plan(p);
+  char growth[GROWTH_TEXT];
   fprintf(out, "policy       %s version %d", p->policy_name, p->policy_version);
   for (const char **o = p->overrides; o && *o; o++)
     fprintf(out, ", %s", *o);
@@ -281,8 +290,8 @@ static void print_plan(const struct run *r, FILE *out) {
             p->promotions->log[p->promotions->count - 1].round,
             p->promotions->log[p->promotions->count - 1].round == 1 ? "" : "s");
   if (p->headroom_value >= 0)
-    fprintf(out, "headroom     inputs may grow about %.3g times before %s leaves %s\n", p->headroom,
-            graph_value_label(&r->graph, p->headroom_value),
+    fprintf(out, "headroom     inputs may grow %s times before %s leaves %s\n",
+            plan_growth_text(p->headroom, growth), graph_value_label(&r->graph, p->headroom_value),
             formats[p->values[p->headroom_value].format].name);
   print_model_of_costs(p, out);
   print_weights(p, out);

@@ -29,13 +29,22 @@ static int count_not_seen(const struct plan *p) {
   return count;
 }
 
+const char *plan_growth_text(double factor, char text[GROWTH_TEXT]) {
+  if (factor > 1e6)
+    snprintf(text, GROWTH_TEXT, "more than 1e6");
+  else
+    snprintf(text, GROWTH_TEXT, "about %.3g", factor);
+  return text;
+}
+
 static void range_limit(const struct limits *l) {
+  char growth[GROWTH_TEXT];
   const struct plan *p = l->plan;
   if (p->headroom_value >= 0)
     limit(l, "range",
-          "Inputs beyond the calibrated range: %.600s leaves %s when it grows %.4g times.",
+          "Inputs beyond the calibrated range: %.600s leaves %s when it grows %s times.",
           graph_value_label(l->graph, p->headroom_value),
-          formats[p->values[p->headroom_value].format].name, p->headroom);
+          formats[p->values[p->headroom_value].format].name, plan_growth_text(p->headroom, growth));
 }
 
 static void samples_limit(const struct limits *l) {
@@ -47,14 +56,17 @@ static void samples_limit(const struct limits *l) {
   if (p->synthetic)
     limit(l, "synthetic", "The statistics are of made-up inputs, which say little of real ones.");
   size_t held_out = p->samples > p->steps ? p->samples - p->steps : 0;
-  limit(l, "samples",
-        "Other data: ranges are those of %zu samples, and claims are judged on %zu held out%s.",
-        p->steps, held_out, held_out ? "" : ", so on those that calibrated");
+  char judged[64] = "those that calibrated";
+  if (held_out)
+    snprintf(judged, sizeof judged, "%zu held out", held_out);
+  limit(l, "samples", "Other data: ranges are those of %zu sample%s, and claims are judged on %s.",
+        p->steps, p->steps == 1 ? "" : "s", judged);
 }
 
 // Scales are fixed: what is larger at run time finds them too large.
 static void scales_limit(const struct limits *l) {
   const struct plan *p = l->plan;
+  char growth[GROWTH_TEXT];
   int scaled = 0, coded = 0, computed = 0;
   double least = INFINITY;
   for (int v = 0; v < p->n_values; v++) {
@@ -75,8 +87,8 @@ static void scales_limit(const struct limits *l) {
   if (computed)
     limit(l, "saturation",
           "Of %d tensors read in %s at fixed scales, those that are no constants (%d) saturate "
-          "without a sign of it when they grow more than %.3g times.",
-          coded, formats[p->operand_format].name, computed, least);
+          "without a sign of it when they grow %s times.",
+          coded, formats[p->operand_format].name, computed, plan_growth_text(least, growth));
 }
 
 // The model of such a plan is the source, so all that it claims depends on who runs it.

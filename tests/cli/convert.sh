@@ -27,7 +27,7 @@ test_convert_with_data_does_not_say_made_up() {
   quietly convert "$model" --data "$data" -o y.onnx
   lacks out 'made-up'
   lacks out 'nothing real was measured'
-  has out '6 real samples, 2 held out' 'accuracy     logits: fp32 98.89 %, narrow 98.89 %'
+  has out '6 real samples; 2 more held out' 'accuracy     logits: fp32 98.89 %, narrow 98.89 %'
 }
 
 test_convert_halves_the_constants_and_the_result_is_a_model() {
@@ -44,7 +44,7 @@ test_seed_decides_the_made_up_samples() {
   same a.json b.json
   different a.json c.json
   quietly convert "$model" --random 1 --samples 3 -o d.onnx
-  has out '2 made-up samples, 1 held out'
+  has out '2 made-up samples; 1 more held out'
 }
 
 test_json_of_every_command_parses() {

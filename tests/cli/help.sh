@@ -38,12 +38,30 @@ test_every_command_has_help_with_its_options() {
   quietly convert --help
   for option in policy data random samples trace output save-plan save-trace format keep narrow io \
     save-anyway ort threads json quiet help; do
-    matches out "^  --$option "
+    matches out "^  (-[a-z], |    )--$option "
   done
   quietly batch --help
-  for option in output policy jobs timeout memory-limit shard random keep threads json; do
-    matches out "^  --$option "
+  for option in out policy jobs timeout memory-limit shard random keep threads json; do
+    matches out "^  (-[a-z], |    )--$option "
   done
+}
+
+test_help_says_what_is_needed_and_what_is_short() {
+  quietly convert --help
+  has out '  -o, --output FILE' '  -q, --quiet' '  -h, --help' 'fp16, bf16 or fp32'
+  has out 'threads of ONNX Runtime (default: all cores)'
+  quietly batch --help
+  has out 'merge OUT... --out DIR [options]' '      --out DIR' 'for each conversion (default 1)'
+  lacks out '--output'
+  lacks out 'all cores)'
+  quietly verify --help
+  has out 'narrowcast verify MODEL --plan FILE [options]'
+  quietly rewrite --help
+  has out 'narrowcast rewrite MODEL --plan FILE [options]'
+  quietly emit --help
+  has out 'narrowcast emit PLAN --for TOOL -o FILE [options]'
+  with_code 2 verify
+  has err 'verify MODEL --plan FILE [options]'
 }
 
 test_help_wins_over_what_is_missing() {

@@ -151,7 +151,7 @@ test_diff_names_changes_with_their_reasons_and_is_1() {
   planned --keep '/wide/*'
   with_code 1 diff a.json p.json
   empty err
-  has out 'node /wide/conv (Conv): fp16 by rule convolutions -> fp32 (class by rule --keep /wide/*)' \
+  has out 'node /wide/conv (Conv): fp16 by rule convolutions -> fp32 (kept by --keep /wide/*)' \
     'tensor wide.conv: fp16 -> fp32' 'narrow nodes 17 of 18 ->' 'modelled'
   with_code 1 diff a.json p.json --json
   has out '{"node": "/wide/conv", "before": {"format": "fp16"' '"same": false'

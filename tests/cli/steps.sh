@@ -216,4 +216,70 @@ EOF
   has out 'm.onnx: 1 nodes'
 }
 
+test_a_place_that_cannot_be_written_is_refused_before_the_engine_runs() {
+  export NARROWCAST_ORT=$PWD/no-such-library.so # whoever gets as far as it ends with 6
+  for option in output save-plan save-trace save-verdict report; do
+    with_code 7 convert "$digits/digits.onnx" --$option missing/x
+    has err 'missing/x' 'its folder missing: No such file or directory'
+  done
+  touch file
+  with_code 7 trace "$digits/digits.onnx" -o file/t.json
+  has err 'Not a directory'
+  mkdir folder
+  with_code 7 trace "$digits/digits.onnx" -o folder
+  has err 'a directory, not a regular file'
+  with_code 7 plan "$digits/digits.onnx" -o missing/p.json
+  quietly plan "$digits/digits.onnx" -o p.json
+  with_code 7 verify "$digits/digits.onnx" --plan p.json -o missing/v.json
+  with_code 7 rewrite "$digits/digits.onnx" --plan p.json -o missing/m.onnx
+  with_code 7 report p.json -o missing/p.html
+  with_code 7 emit p.json --for tensorrt -o missing/args
+}
+
+test_text_goes_to_standard_output_for_a_dash() {
+  m=$digits/digits.onnx
+  quietly trace "$m" --data "$digits/samples" -o t.json
+  quietly trace "$m" --data "$digits/samples" -o - -q
+  sed '/"seconds"/d' out >o.json
+  sed '/"seconds"/d' t.json >w.json
+  same w.json o.json
+  quietly plan "$m" --trace t.json -o p.json
+  quietly plan "$m" --trace t.json -o -
+  same p.json out
+  quietly verify "$m" --plan p.json --data "$digits/samples" -o - -q
+  has out '"claims"'
+  is_json out
+  quietly report p.json -o p.html
+  quietly report p.json -o -
+  same p.html out
+  quietly emit p.json --for tensorrt -o args
+  quietly emit p.json --for tensorrt -o -
+  same args out
+  [ ! -e ./- ]
+  with_code 2 plan "$m" -o - --json
+  has err 'exclude each other'
+  with_code 2 convert "$m" -o -
+  has err './-'
+  with_code 2 convert "$m" --report - -o m.onnx
+  [ ! -e m.onnx ]
+  code=0
+  narrowcast plan "$m" -o - >/dev/full 2>err || code=$?
+  [ "$code" -eq 7 ]
+}
+
+test_summaries_count_one_as_one() {
+  quietly convert "$digits/digits.onnx" --random 1 --samples 1 -o m.onnx -q
+  has out '1 made-up sample; none held out' 'ranges are those of 1 sample, and claims are judged on those that calibrated'
+  mkdir zoo
+  cp "$digits/digits.onnx" zoo/
+  with_code 0 batch zoo --out res
+  has out ' nodes of 1 model: '
+  has res/summary.md '1 model:'
+}
+
+test_growth_beyond_a_million_has_no_digits() {
+  quietly convert "$digits/digits.onnx" --data "$digits/samples" --format bf16 --raise-opset 22 -o m.onnx -q
+  has out 'may grow more than 1e6 times'
+}
+
 run_tests
