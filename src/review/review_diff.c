@@ -77,19 +77,21 @@ static int count_narrow(const struct review *r) {
 // ---- text ----
 
 static void print_decision(const struct review_node *n, FILE *out) {
-  bool by_rule = n && (n->reason == REASON_CLASS || n->reason == REASON_KEPT) && n->rule[0];
-  if (!n)
+  if (!n) {
     fprintf(out, "not there");
-  else if (n->reason == REASON_NONE)
-    fprintf(out, "%s by rule %s", formats[n->format].name, n->rule[0] ? n->rule : "none");
+    return;
+  }
+  fprintf(out, "%s", formats[n->format].name);
+  if (n->reason == REASON_NONE)
+    fprintf(out, " by rule %s", n->rule[0] ? n->rule : "none");
+  else if (n->because_of)
+    fprintf(out, " (%s of %s)", reason_name(n->reason), n->because_of);
+  else if (n->reason == REASON_KEPT)
+    fprintf(out, " (kept by %s)", n->rule);
+  else if (n->reason == REASON_CLASS && n->rule[0])
+    fprintf(out, " (class by rule %s)", n->rule);
   else
-    fprintf(out, "%s (%s%s%s)", formats[n->format].name, reason_name(n->reason),
-            n->because_of ? " of "
-            : by_rule     ? " by rule "
-                          : "",
-            n->because_of ? n->because_of
-            : by_rule     ? n->rule
-                          : "");
+    fprintf(out, " (%s)", reason_name(n->reason));
 }
 
 static void print_operands(const struct review_node *n, FILE *out) {
