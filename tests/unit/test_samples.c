@@ -68,6 +68,23 @@ static void files_of_one_array_are_a_sample_each_for_a_single_input(void **state
   fixture_end(f);
 }
 
+static void an_input_with_a_sparse_default_may_be_missing(void **state) {
+  (void)state;
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "a", "float[N]");
+  build_input(&f->b, "w", "float[6]");
+  build_sparse(&f->b, "w", 2, 6);
+  build_node(&f->b, "Add", "a w", "y");
+  build_output(&f->b, "y", "float");
+  fixture_build(f);
+  write_npy(f, "a.npy", "<f4", "(6,)", six, 24);
+  struct sample s = open_only(f);
+  assert_int_equal(s.n_arrays, 1);
+  assert_string_equal(s.arrays[0].name, "a");
+  sample_free(&s);
+  fixture_end(f);
+}
+
 static void nothing_found_says_what_is_looked_for(void **state) {
   (void)state;
   struct fixture *f = identity_model("float[N]");
@@ -303,6 +320,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(order_is_by_name_and_numbers_count_by_value),
       cmocka_unit_test(files_of_one_array_are_a_sample_each_for_a_single_input),
+      cmocka_unit_test(an_input_with_a_sparse_default_may_be_missing),
       cmocka_unit_test(nothing_found_says_what_is_looked_for),
       cmocka_unit_test(a_missing_input_is_named),
       cmocka_unit_test(an_unknown_array_gets_the_nearest_name),
