@@ -23,7 +23,6 @@ import argparse
 import contextlib
 import glob
 import importlib.util
-import io
 import json
 import math
 import os
