@@ -114,30 +114,37 @@ bool plan_cast_available(const struct graph *g, int n, enum format_id f) {
          schema_allows(cast, cast->outputs[0].var, formats[f].onnx_type);
 }
 
-// The own variable and the followed one of output k, if it follows one (plan_followed_variable).
+// The own variable of output k, and the one that it follows; false if it follows none.
 static bool follows(const struct graph *g, int n, int k, int *own, int *followed) {
   const struct node *node = &g->nodes[n];
-  *followed = graph_is_fp32(g, node->outputs[k]) ? plan_followed_variable(g, n, k) : -1;
-  *own = *followed >= 0 ? schema_output(node->schema, k)->var : -1;
-  return *followed >= 0 && *followed != *own;
+  if (!graph_is_fp32(g, node->outputs[k]))
+    return false;
+  *followed = plan_followed_variable(g, n, k);
+  *own = schema_output(node->schema, k)->var;
+  return *followed != FOLLOWS_NOTHING && *followed != *own;
 }
 
-// The variables that must be narrow if the node's main one is, itself included.
+// The variables that must be narrow if the node's main one is, itself included; 0: it cannot be.
 static uint64_t narrow_together(const struct graph *g, int n) {
   int main_var = plan_main_variable(g, n), own, followed;
+  if (main_var < 0)
+    return 0;
   uint64_t together = 1ull << main_var;
   for (int k = 0; k < g->nodes[n].n_outputs; k++)
-    if (follows(g, n, k, &own, &followed) && (own == main_var || followed == main_var))
+    if (follows(g, n, k, &own, &followed) && (own == main_var || followed == main_var)) {
+      if (followed == TYPE_STAYS)
+        return 0;
       together |= 1ull << own | 1ull << followed;
+    }
   return together;
 }
 
 bool plan_operator_takes(const struct graph *g, int n, enum format_id f) {
   const struct schema *schema = g->nodes[n].schema;
-  int var = plan_main_variable(g, n), elem_type = formats[f].onnx_type;
-  if (var < 0 || !plan_cast_available(g, n, f))
-    return false;
+  int elem_type = formats[f].onnx_type;
   uint64_t together = narrow_together(g, n);
+  if (!together || !plan_cast_available(g, n, f))
+    return false;
   for (int k = 0; k < schema->n_vars && k < 64; k++)
     if (together >> k & 1 && !schema_allows(schema, k, elem_type))
       return false;
@@ -197,9 +204,11 @@ enum status allow_wide_variables(struct planner *pl, int n, struct diag *d) {
   }
   int own, followed;
   for (int k = 0; k < node->n_outputs; k++)
-    if (follows(pl->graph, n, k, &own, &followed) &&
-        (out->wide_vars >> own | out->wide_vars >> followed) & 1)
-      out->wide_vars |= 1ull << own | 1ull << followed;
+    if (follows(pl->graph, n, k, &own, &followed)) {
+      uint64_t both = 1ull << own | (followed == TYPE_STAYS ? 0 : 1ull << followed);
+      if (followed == TYPE_STAYS || out->wide_vars & both)
+        out->wide_vars |= both;
+    }
   return STATUS_OK;
 }
 

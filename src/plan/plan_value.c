@@ -38,14 +38,16 @@ int plan_followed_variable(const struct graph *g, int n, int k) {
       continue;
     if (c->kind == CHOICE_INPUT && input < node->n_inputs && node->inputs[input] >= 0)
       return schema_input(s, input)->var;
+    bool declared = g->values[node->outputs[k]].declared.kind != TYPE_UNKNOWN;
+    if (c->kind == CHOICE_ATTRIBUTE || (c->kind == CHOICE_DECLARED && declared))
+      return FOLLOWS_NOTHING;  // the rewrite writes it there
     bool passed_over =
-        c->kind == CHOICE_INPUT ||
-        (c->kind == CHOICE_IF_ATTRIBUTE && !node_attribute(node->proto, c->attribute)) ||
-        (c->kind == CHOICE_DECLARED && g->values[node->outputs[k]].declared.kind == TYPE_UNKNOWN);
+        c->kind == CHOICE_INPUT || c->kind == CHOICE_DECLARED ||
+        (c->kind == CHOICE_IF_ATTRIBUTE && !node_attribute(node->proto, c->attribute));
     if (!passed_over)
-      return -1;  // an attribute, which is written with the type, or another type that stays
+      return TYPE_STAYS;
   }
-  return -1;
+  return FOLLOWS_NOTHING;
 }
 
 static enum format_id wanted_format(const struct graph *g, const struct plan *p, int n, int v,

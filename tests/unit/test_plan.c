@@ -108,6 +108,24 @@ static void plan_narrows_what_is_no_optional_only_with_what_it_is_got_from(void 
   expect(f, "e", FORMAT_FP32, REASON_OVERFLOW);
 }
 
+// Found by fuzz_graph: scores that are fp32 whatever goes in were declared fp16.
+static void plan_keeps_an_output_whose_type_stays(void **state) {
+  struct planning *f = *state;
+  struct diag d = {0};
+  build_opset(&f->b, "com.microsoft", 1);
+  build_input(&f->b, "ids", "int32[1,2]");
+  build_input(&f->b, "n", "int32[1]");
+  build_node(&f->b, "com.microsoft.BeamSearch", "ids n n n n", "s _ scores");
+  build_node(&f->b, "MatMul", "scores scores", "y");
+  build_output(&f->b, "s", "");
+  build_output(&f->b, "y", "");
+  planning_index(f);
+  assert_int_equal(policy_override_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
+  planning_rewrite(f);
+  expect(f, "scores", FORMAT_FP32, REASON_SCHEMA);
+  assert_int_equal(node_format(f, "y"), FORMAT_FP16);
+}
+
 static void plan_keeps_casts_of_the_author(void **state) {
   struct planning *f = *state;
   input_and_weights(f);
@@ -537,6 +555,7 @@ int main(void) {
       TEST(plan_keeps_an_unknown_operator_with_that_reason),
       TEST(plan_leaves_doubles_and_integers_alone),
       TEST(plan_narrows_what_is_no_optional_only_with_what_it_is_got_from),
+      TEST(plan_keeps_an_output_whose_type_stays),
       TEST(plan_keeps_casts_of_the_author),
       TEST(plan_keeps_conv_out_of_bf16_before_opset_22),
       TEST(plan_takes_conv_in_bf16_at_opset_22),
