@@ -52,6 +52,8 @@ const struct option_text options[] = {
     {'B', "threads", "N", "threads of ONNX Runtime for each conversion (default 1)"},
     {'x', "timeout", "SECONDS", "give up after so many seconds (default: never)"},
     {'m', "memory-limit", "MIB", "let the run take so many MiB, mapped files apart"},
+    {'L', "model-limit", "NAME=N",
+     "let a model hold more: depth, messages, fields, string_bytes; repeatable"},
     {OPTION_IN_PROCESS, "in-process", NULL,
      "run ONNX Runtime in this process, for debuggers: its crash is then ours"},
     {'J', "json", NULL, "print the result as JSON"},
@@ -95,6 +97,25 @@ static enum status parse_external_data(const char *text, enum external_data *out
     }
   return diag_fail(d, STATUS_USAGE, "--external-data takes auto, always or never, not \"%s\"",
                    text);
+}
+
+static enum status parse_model_limit(const char *text, struct model_limits *l, struct diag *d) {
+  static const char *const names[] = {"depth", "messages", "fields", "string_bytes", NULL};
+  uint64_t *const places[] = {&l->messages, &l->fields, &l->string_bytes};
+  const size_t length = strcspn(text, "=");
+  unsigned long long number;
+  for (int i = 0; names[i]; i++) {
+    if (strlen(names[i]) != length || strncmp(text, names[i], length) != 0 || !text[length])
+      continue;
+    TRY(parse_number(text + length + 1, text, 1, i ? 1000000000000 : 1000, &number, d));
+    if (i == 0)
+      l->depth = (uint32_t)number;
+    else
+      *places[i - 1] = number;
+    return STATUS_OK;
+  }
+  diag_hint(d, "NAME is depth, messages, fields or string_bytes.");
+  return diag_fail(d, STATUS_USAGE, "--model-limit takes NAME=N, not \"%s\"", text);
 }
 
 static void append(const char ***list, size_t *n, const char *text, struct arena *a) {
@@ -167,6 +188,7 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
     TRY(parse_number(argument, "memory-limit", 1, SIZE_MAX >> 20, &number, d));
     s->memory_limit = (size_t)number << 20;
     break;
+  case 'L': TRY(parse_model_limit(argument, &s->model_limits, d)); break;
   case OPTION_IN_PROCESS: s->in_process = true; break;
   case 'N':
     TRY(parse_number(argument, "jobs", 1, 256, &number, d));

@@ -10,29 +10,29 @@ const struct command commands[] = {
      "Without --data the inputs are made up, and the summary says so. The model is written only "
      "if\n"
      "every claim of the policy holds; exit code 1 says that one does not.",
-     "pdrntoSTvRfukwDieaOjxmIJq", false, command_convert},
+     "pdrntoSTvRfukwDieaOjxmLIJq", false, command_convert},
     {"inspect", "MODEL", NULL, 1, 1, "tells what is in a model",
-     "Needs neither data nor ONNX Runtime.", "J", false, command_inspect},
+     "Needs neither data nor ONNX Runtime.", "LJ", false, command_inspect},
     {"trace", "MODEL", NULL, 1, 1, "runs the model over samples and writes per-tensor statistics",
      "Held-out samples (see the policy) are left for verify. Updates of a training's weights are\n"
      "measured with --checkpoints FILE FILE ..., which stands behind MODEL (samples are then run\n"
      "only if --data or --random says so), or with --feedback, where MODEL is a training step.",
-     "pudrncbsoOjxmIJq", true, command_trace},
+     "pudrncbsoOjxmLIJq", true, command_trace},
     {"plan", "MODEL", NULL, 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
      "are known, and every other tensor counts as not seen and stays fp32.",
-     "ptofukwDiJq", true, command_plan},
+     "ptofukwDiLJq", true, command_plan},
     {"rewrite", "MODEL", "--plan FILE", 1, 1, "applies a plan, also one edited by hand",
      "Needs neither data nor ONNX Runtime. The result is not verified. Every edit that cannot be\n"
      "applied is named with its reason; --check stops there and writes nothing.",
-     "PoeCJq", false, command_rewrite},
+     "PoeCLJq", false, command_rewrite},
     {"verify", "MODEL", "--plan FILE", 1, 1,
      "runs the narrow model emulated beside the fp32 one and judges the claims",
      "MODEL is the source; the plan says what the narrow one is. If the samples are as many as "
      "the\n"
      "plan was made from, the held-out ones are used, else all of them. With -o the verdict is\n"
      "written to a file too, with the error of every tensor.",
-     "PdrnoOjxmIJq", true, command_verify},
+     "PdrnoOjxmLIJq", true, command_verify},
     {"report", "PLAN", NULL, 1, 1, "writes a page on which a plan can be reviewed",
      "Needs neither model nor data nor ONNX Runtime. With --trace and --verdict it shows what was\n"
      "measured, too; they must be of this plan. The page is one file and asks for no network.",

@@ -169,8 +169,9 @@ static enum status read_number(const char *name, const char *text, uint64_t *val
     *value = *value * 10 + digit;
   }
   return good ? STATUS_OK
-              : diag_fail(d, STATUS_MODEL, "the %s of its external data is no decimal number: '%s'",
-                          name, text);
+              : diag_fail(d, STATUS_MODEL,
+                          "the %s of its external data is no decimal number below 2^63: '%s'", name,
+                          text);
 }
 
 static enum status read_range(const Onnx__TensorProto *t, const char *const values[KEY_COUNT],

@@ -238,9 +238,23 @@ static void hash_bytes(const struct model *m, char hex[65]) {
   hash_end(h, hex);
 }
 
+static struct model_limits with_defaults(const struct model_limits *given) {
+  struct model_limits l = model_default_limits;
+  if (given && given->depth)
+    l.depth = given->depth;
+  if (given && given->messages)
+    l.messages = given->messages;
+  if (given && given->fields)
+    l.fields = given->fields;
+  if (given && given->string_bytes)
+    l.string_bytes = given->string_bytes;
+  return l;
+}
+
 static enum status load(struct model *m, const struct model_limits *limits, struct diag *d) {
   external_open(m);
-  enum status status = unpack(m, limits ? limits : &model_default_limits, d);
+  struct model_limits all = with_defaults(limits);
+  enum status status = unpack(m, &all, d);
   if (status != STATUS_OK)
     return explain(m, status, d);
   hash_bytes(m, m->sha256);

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Limits on what a model file may hold before anything is allocated for it.
+// Limits on what a model file may hold before anything is allocated for it. 0: the default.
 struct model_limits {
   uint32_t depth;         // nested messages, at most (1000 is the most that is granted)
   uint64_t messages;      // messages in all, at most

@@ -8,6 +8,7 @@
 #include "wire.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,13 @@ static enum status fail(struct walk *k, const struct token *t, const char *forma
                    path[0] ? ", in " : "", path, reason);
 }
 
+// What goes beyond one of the limits, by its name in struct model_limits.
+static enum status over_limit(struct walk *k, const struct token *t, const char *name,
+                              const char *what, uint64_t limit) {
+  diag_hint(k->d, "A model that is so large and can be trusted: --model-limit %s=N.", name);
+  return fail(k, t, "more than %" PRIu64 " %s, which is the limit", limit, what);
+}
+
 // ---- Writing ----
 
 static void *grow(void *array, size_t *capacity, size_t need, size_t size) {
@@ -327,8 +335,7 @@ static enum status check_packed(struct walk *k, const struct token *t,
 static enum status check_string(struct walk *k, const struct token *t) {
   size_t length = t->end - t->content;
   if (length > k->limits->string_bytes)
-    return fail(k, t, "a string of %zu bytes; the limit is %llu", length,
-                (unsigned long long)k->limits->string_bytes);
+    return over_limit(k, t, "string_bytes", "bytes in a string", k->limits->string_bytes);
   if (length && memchr(k->bytes + t->content, 0, length)) {
     diag_hint(k->d, "Export the model again without NUL bytes in names and texts.");
     return fail(k, t, "a string with a NUL byte in it, which would be cut there");
@@ -440,8 +447,7 @@ static enum status push(struct walk *k, const struct token *t,
     return fail(k, t, "nested deeper than %zu messages, which is the depth limit", k->max_depth);
   }
   if (++k->messages > k->limits->messages)
-    return fail(k, t, "more than %llu messages, which is the limit",
-                (unsigned long long)k->limits->messages);
+    return over_limit(k, t, "messages", "messages", k->limits->messages);
   // Each repeat is a copy: a file of nothing else would cost quadratic time.
   if (is_single_message(field) && (top->seen & field_bit(top, field)) && ++k->repeats > REPEATS_MAX)
     return fail(k, t, "messages that should be single are there again, more than %d times",
@@ -470,8 +476,7 @@ static enum status step(struct walk *k) {
     return fail(k, &t, "%s", fault);
   }
   if (++k->fields > k->limits->fields)
-    return fail(k, &t, "more than %llu fields, which is the limit",
-                (unsigned long long)k->limits->fields);
+    return over_limit(k, &t, "fields", "fields", k->limits->fields);
   const ProtobufCFieldDescriptor *field =
       protobuf_c_message_descriptor_get_field(top->type, t.number);
   bool packed = field && is_packed(field, &t);

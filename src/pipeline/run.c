@@ -62,17 +62,22 @@ static enum status check_tensor(void *context, Onnx__TensorProto *t) {
 
 enum status run_load_model(struct run *r) {
   schema_load(&r->schemas, &r->arena);
-  TRY(model_load(&r->model, &r->arena, r->settings->model, NULL, r->diag));
-  enum status status = graph_build(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+  const struct settings *given = r->settings;
+  enum status status =
+      model_load(&r->model, &r->arena, given->model, &given->model_limits, r->diag);
+  if (status == STATUS_OK)
+    status = graph_build(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
   r->source_nodes = r->graph.n_nodes;
   if (status == STATUS_OK)
     status = model_each_tensor(r->model.proto, check_tensor, r);
   if (status != STATUS_OK)
-    diag_at(r->diag, r->settings->model, NULL, NULL);
+    diag_at(r->diag, given->model, NULL, NULL);
   r->copies = spool_new(temporary_folder(r), IN_MEMORY);
   r->model.copies = r->copies;
   if (status == STATUS_OK)
     diag_clear(r->diag);  // what goes wrong from here on is not the model's fault
+  if (status == STATUS_MODEL && !r->diag->hint[0])
+    diag_hint(r->diag, "The file itself is at fault: correct the model, or export it again.");
   return status;
 }
 
@@ -299,7 +304,7 @@ enum status run_save(struct run *r, const char *path) {
   struct arena scratch = {0};
   struct model back = {0};
   struct graph graph;
-  enum status status = model_load(&back, &scratch, path, NULL, r->diag);
+  enum status status = model_load(&back, &scratch, path, &r->settings->model_limits, r->diag);
   if (status == STATUS_OK)
     status = graph_build(&graph, &back, &r->schemas, &scratch, r->diag);
   if (status == STATUS_OK)

@@ -42,6 +42,7 @@ struct settings {
   int threads;
   int timeout;          // seconds
   size_t memory_limit;  // bytes
+  struct model_limits model_limits;
   bool in_process;
   int jobs;           // of a batch; 0: as many as there are cores
   int shard, shards;  // of a batch: part `shard` (from 1) of so many; 0: all

@@ -276,8 +276,8 @@ int plan_main_variable(const struct graph *g, int n);
 
 // The variable of the input whose type output k of node n takes though its own variable is another
 // (OptionalGetElement's, that of a tensor): both are narrow, or none. FOLLOWS_NOTHING: there is
-// none. TYPE_STAYS: the output has one type whatever the inputs have (BeamSearch's scores, if it has
-// no input for vocabulary masks).
+// none. TYPE_STAYS: the output has one type whatever the inputs have (BeamSearch's scores, if it
+// has no input for vocabulary masks).
 enum { FOLLOWS_NOTHING = -1, TYPE_STAYS = -2 };
 int plan_followed_variable(const struct graph *g, int n, int k);
 

@@ -53,6 +53,16 @@ test_code_3_bad_model() {
   holds_only . bad.onnx cut.onnx empty.onnx err out
 }
 
+test_code_3_says_which_limit_a_model_is_over() {
+  with_code 3 inspect "$model" --model-limit messages=10
+  has err 'more than 10 messages' '--model-limit messages=N'
+  quietly inspect "$model" --model-limit messages=1000 --model-limit depth=20
+  with_code 2 inspect "$model" --model-limit message=1000
+  has err 'NAME is depth, messages, fields or string_bytes'
+  with_code 2 inspect "$model" --model-limit messages=0
+  has err 'from 1 to'
+}
+
 test_code_4_bad_policy() {
   narrowcast policy show fp16 | sed 's/"margin"/"mragin"/' >bad.json
   with_code 4 convert "$model" --policy ./bad.json --data "$data"

@@ -273,7 +273,7 @@ static void wire_limits_counts_and_lengths(void **state) {
   } cases[] = {{{3, 8, 10, 10}, "nested deeper"},
                {{100, 7, 10, 10}, "more than 7 messages"},
                {{100, 8, 8, 10}, "more than 8 fields"},
-               {{100, 8, 10, 9}, "the limit is 9"}};
+               {{100, 8, 10, 9}, "more than 9 bytes in a string"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     assert_int_equal(walk_limited(&w, model.data, model.size, &cases[i].limits), STATUS_MODEL);
     if (!strstr(d.message, cases[i].message))
