@@ -53,7 +53,7 @@ const struct option_text options[] = {
     {'x', "timeout", "SECONDS", "give up after so many seconds (default: never)"},
     {'m', "memory-limit", "MIB", "let the run take so many MiB, mapped files apart"},
     {'L', "model-limit", "NAME=N",
-     "let a model hold more: depth, messages, fields, string_bytes; repeatable"},
+     "let models hold more messages, fields, string_bytes, depth; repeatable"},
     {OPTION_IN_PROCESS, "in-process", NULL,
      "run ONNX Runtime in this process, for debuggers: its crash is then ours"},
     {'J', "json", NULL, "print the result as JSON"},
