@@ -7,6 +7,8 @@ Reads lines 'source<TAB>result' from standard input and writes one line for each
   valid    the checker passes the result
   invalid  it passes the source and not the result
   unknown  it passes neither: this version of it does not know the model, or the source is at fault
+  newer    the result's opset or IR version is one that this version of it does not know, as that of a
+           model that was raised to opset 19
 
 All three checks count: the plain one, the full one with strict shape inference, and strict inference
 that follows the values of shapes as well. Debian 12's onnx is 1.12, which knows opsets up to 17 and
@@ -17,6 +19,7 @@ import sys
 
 import onnx
 import onnx.checker
+import onnx.defs
 import onnx.shape_inference
 
 
@@ -43,7 +46,22 @@ def fault(path, test):
     return None
 
 
+def newer(path):
+    """None, or what of the model this version of onnx does not know."""
+    model = onnx.load(path, load_external_data=False)
+    if model.ir_version > onnx.IR_VERSION:
+        return f"IR version {model.ir_version}, and {onnx.IR_VERSION} is the last known"
+    known = onnx.defs.onnx_opset_version()
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx") and opset.version > known:
+            return f"opset {opset.version}, and {known} is the last known"
+    return None
+
+
 def judge(source, result):
+    unknown = newer(result)
+    if unknown:
+        return "newer", unknown
     after = fault(result, check)
     if after:
         before = fault(source, check)

@@ -43,6 +43,7 @@ function readTensors(plan) {
     operand: value.operand && {
       windowScales: windowScales(value.operand.scale_log2_by_window),
       format: String(value.operand.format), scale: toNumber(value.operand.scale_log2 ?? 0),
+      block: toNumber(value.operand.block_size), axis: toNumber(value.operand.axis), most: toNumber(value.operand.scale_log2_most),
       headroom: toNumber(value.operand.headroom), zero: toNumber(value.operand.zero_fraction),
       subnormal: toNumber(value.operand.subnormal_fraction), sqnr: toNumber(value.operand.sqnr_db),
     },

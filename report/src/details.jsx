@@ -50,8 +50,10 @@ function Tensor({ tensor }) {
         has(tensor.lost) && ["Lost updates", share(tensor.lost)],
       ]} />
       {tensor.operand && <>
-        <h3>As matrix products read it: {shown(tensor.operand.format)}{tensor.operand.scale ? `, times ${power(tensor.operand.scale)}` : ""}</h3>
-        <Magnitudes data={data} tensor={tensor} as={tensor.operand} />
+        <h3>As matrix products read it: {shown(tensor.operand.format)}{tensor.operand.block
+          ? `, in blocks of ${count(tensor.operand.block)} along axis ${tensor.operand.axis}, times ${power(tensor.operand.scale)} to ${power(tensor.operand.most)}`
+          : tensor.operand.scale ? `, times ${power(tensor.operand.scale)}` : ""}</h3>
+        {!tensor.operand.block && <Magnitudes data={data} tensor={tensor} as={tensor.operand} />}
         <ScaleWindows of={tensor.operand.windowScales} />
         <Facts rows={[
           has(tensor.operand.headroom) && ["Headroom", `${number(tensor.operand.headroom, 4)}×`],

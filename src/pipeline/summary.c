@@ -150,21 +150,43 @@ static void print_formats(const struct plan *p, const struct counts *c, FILE *ou
   }
 }
 
-// Products that read their operands in 8 bits, and why the others do not.
+static void print_weights_in_blocks(const struct plan *p, const struct counts *c, FILE *out) {
+  uint64_t bytes = 0;
+  int64_t longest = 0;
+  for (int v = 0; v < p->n_values; v++) {
+    const struct operand_plan *o = p->values[v].operand;
+    bytes += o ? o->bytes : 0;
+    longest = o && o->block_size > longest ? o->block_size : longest;
+  }
+  fprintf(out, "operands     %d of %d matrix products read their weights in %s: %d weights of ",
+          c->narrow_products, c->products, formats[p->operand_format].name, c->operands);
+  print_bytes(out, bytes);
+  if (longest)
+    fprintf(out, ",\n             with a scale for each block of up to %" PRId64, longest);
+  fprintf(out, "\n");
+}
+
+// Products that read their operands in 8 bits, or weights in 4, and why the others do not.
 static void print_operands(const struct run *r, const struct counts *c, FILE *out) {
   const struct plan *p = &r->plan;
   if (!p->has_operand_format)
     return;
   const char *name = formats[p->operand_format].name;
   char growth[GROWTH_TEXT];
-  fprintf(out,
-          "operands     %d of %d matrix products read theirs in %s: %d tensors, a scale each\n",
-          c->narrow_products, c->products, name, c->operands);
+  bool weights = policy_is_weight_format(p->operand_format);
+  if (weights)
+    print_weights_in_blocks(p, c, out);
+  else
+    fprintf(out,
+            "operands     %d of %d matrix products read theirs in %s: %d tensors, a scale each\n",
+            c->narrow_products, c->products, name, c->operands);
   for (int k = 0; k < REASON_COUNT; k++)
     if (c->by_operands_reason[k])
       fprintf(out, "             %5d do not: %s%s\n", c->by_operands_reason[k],
               reason_text((enum reason)k),
-              k == REASON_SCHEMA ? " (--raise-opset 19 would do)" : "");
+              k != REASON_SCHEMA ? ""
+              : weights          ? " (--raise-opset 23 would do)"
+                                 : " (--raise-opset 19 would do)");
   if (c->headroom_value >= 0)
     fprintf(out, "             inputs may grow %s times before %s saturates\n",
             plan_growth_text(c->headroom, growth), graph_value_label(&r->graph, c->headroom_value));
@@ -301,11 +323,11 @@ static void print_plan(const struct run *r, FILE *out) {
             graph_value_label(&r->graph, r->trace.nonfinite_value), r->trace.nonfinite_sample);
 }
 
-static void print_quantised(const struct rewrite_report *report, FILE *out) {
+static void print_quantised(const struct plan *p, const struct rewrite_report *report, FILE *out) {
   fprintf(out, "%d QuantizeLinear, %d DequantizeLinear; %d weights of ", report->quantised,
           report->dequantised, report->weights);
   print_bytes(out, report->weight_bytes);
-  fprintf(out, " in 8 bits;\n             ");
+  fprintf(out, " in %d bits;\n             ", formats[p->operand_format].bits);
 }
 
 static void print_cost(const struct run *r, FILE *out) {
@@ -315,7 +337,7 @@ static void print_cost(const struct run *r, FILE *out) {
             r->rewrite.scale_nodes == 1 ? "" : "s");
   fprintf(out, "added; ");
   if (r->rewrite.dequantised)
-    print_quantised(&r->rewrite, out);
+    print_quantised(&r->plan, &r->rewrite, out);
   fprintf(out, "constants ");
   print_bytes(out, r->rewrite.bytes_before);
   fprintf(out, " -> ");
@@ -408,9 +430,9 @@ static void print_loads(const struct verdict *v, const struct engine *engine, FI
   }
   if (!v->has_kernels) {
     fprintf(out,
-            "loads        not in ONNX Runtime %s: it has no bfloat16 kernels for the CPU; the "
+            "loads        not in ONNX Runtime %s: it has no %s kernels for the CPU; the "
             "verdict is from emulation\n",
-            version);
+            version, v->kernels_missing == FORMAT_BF16 ? "bfloat16" : "float4e2m1");
     return;
   }
   for (int level = 0; level < 4; level++)
@@ -597,8 +619,10 @@ void summary_json(struct run *r, const char *output, FILE *out) {
   json_integer(&w, "scale_nodes", r->rewrite.scale_nodes);
   json_integer(&w, "quantize_nodes", r->rewrite.quantised);
   json_integer(&w, "dequantize_nodes", r->rewrite.dequantised);
-  json_integer(&w, "weights_in_8_bits", r->rewrite.weights);
-  json_integer(&w, "weight_bytes_in_8_bits", (int64_t)r->rewrite.weight_bytes);
+  bool in_4_bits = r->plan.has_operand_format && policy_is_weight_format(r->plan.operand_format);
+  json_integer(&w, in_4_bits ? "weights_in_4_bits" : "weights_in_8_bits", r->rewrite.weights);
+  json_integer(&w, in_4_bits ? "weight_bytes_in_4_bits" : "weight_bytes_in_8_bits",
+               (int64_t)r->rewrite.weight_bytes);
   json_integer(&w, "constant_bytes_before", (int64_t)r->rewrite.bytes_before);
   json_integer(&w, "constant_bytes_after", (int64_t)r->rewrite.bytes_after);
   json_integer(&w, "constants_narrow", r->rewrite.narrow_initializers);

@@ -10,6 +10,7 @@
 #include "plan_quantise.h"
 #include "plan_scale.h"
 #include "plan_training.h"
+#include "plan_weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -320,7 +321,10 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   costs.scaled = pl.scaled;
   TRY(assign(&pl, &costs, d));
   if (policy->operands.wanted) {
-    TRY(quantise_operands(p, &costs, &pl.fits, d));
+    if (policy_is_weight_format(policy->operands.format))
+      TRY(weights_in_blocks(p, &pl.fits, d));
+    else
+      TRY(quantise_operands(p, &costs, &pl.fits, d));
     plan_value_formats(&pl);
   }
   for (int v = 0; v < g->n_values; v++)

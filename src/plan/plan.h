@@ -39,6 +39,9 @@ enum reason {
   REASON_OVERRIDE,      // a person decided so
   REASON_KEPT,          // likewise, by --keep
   REASON_EDITED,        // likewise, in the plan file: fp32 there without a reason for it
+  REASON_NOISE,         // rounding leaves too little of a weight
+  REASON_SHARED,        // a weight has other readers, for which it must be kept as it is
+  REASON_NOT_SMALLER,   // a weight with its blocks' scales takes no fewer bytes
   REASON_COUNT
 };
 const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"
@@ -55,13 +58,19 @@ struct fit {
 };
 
 // How matrix products read a value in the plan's operand format: multiplied by 2^scale_log2,
-// rounded, and what is beyond the range saturated.
+// rounded, and what is beyond the range saturated. A weight in blocks (plan_weights.h) has a scale
+// for each; scale_log2 is then the smallest of them.
 struct operand_plan {
   int scale_log2;
-  double headroom;  // factor by which the value may grow before it saturates
+  int scale_log2_most;  // of blocks: the largest scale
+  int axis;             // of blocks
+  int64_t block_size;   // elements along the axis; 0: one scale for the whole tensor
+  uint64_t bytes;       // of blocks: codes and scales, for all formats that products run in
+  double headroom;      // factor by which the value may grow before it saturates
   double zero_fraction, subnormal_fraction, sqnr_db;  // at that scale
   const int *window_scales;  // log2 of the scale that each window would have; NULL: all the same
   size_t n_window_scales;
+  double largest;  // magnitude that comes out of the format again; not read back from a plan file
 };
 
 struct value_plan {
@@ -193,7 +202,8 @@ struct plan {
   int n_ladder;
   bool tf32;  // a setting of the run: fp32 products round their operands to tf32; the model stays
   bool has_operand_format;
-  enum format_id operand_format;  // of operands of matrix products, before the ladder
+  enum format_id operand_format;  // of operands of matrix products, before the ladder; one of 4
+                                  // bits is for their weights alone (policy_is_weight_format)
   bool narrow_inputs, narrow_outputs;
   bool ftz;
   enum constants_rule constants;

@@ -241,6 +241,13 @@ static double element_bytes(const struct graph *g, int v, enum format_id f) {
              : 0;
 }
 
+// Bytes of v as products read it; a weight in blocks with their scales.
+static double operand_bytes(const struct costs *c, const struct plan *p, int v, double elements) {
+  const struct operand_plan *o = p->values[v].operand;
+  return o && o->block_size ? (double)o->bytes
+                            : elements * element_bytes(c->graph, v, p->operand_format);
+}
+
 static double count_bytes(const struct costs *c, const struct plan *p, int n, enum moves moves) {
   const struct node *node = &c->graph->nodes[n];
   double written = 0, bytes = 0;
@@ -258,10 +265,10 @@ static double count_bytes(const struct costs *c, const struct plan *p, int n, en
     double read = c->elements[v];
     if (k == 0 && moves == MOVES_SELECTED && read > written)
       read = written;
-    enum format_id f = plan_is_narrow_operand(c->graph, p, n, k)
-                           ? p->operand_format
-                           : plan_input_format(c->graph, p, n, k);
-    bytes += read * element_bytes(c->graph, v, f);
+    if (plan_is_narrow_operand(c->graph, p, n, k))
+      bytes += operand_bytes(c, p, v, read);
+    else
+      bytes += read * element_bytes(c->graph, v, plan_input_format(c->graph, p, n, k));
   }
   return bytes;
 }
@@ -318,7 +325,7 @@ static void add_memory(const struct costs *c, struct plan *p, int v, const struc
         after += count * element_bytes(c->graph, v, copies[i].format);
   }
   if (p->values[v].operand)
-    after += count * element_bytes(c->graph, v, p->operand_format);
+    after += operand_bytes(c, p, v, count);
   *(constant ? &total->constants_before : &total->activations_before) += before;
   *(constant ? &total->constants_after : &total->activations_after) += after;
 }

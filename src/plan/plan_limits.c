@@ -64,6 +64,18 @@ static void samples_limit(const struct limits *l) {
 }
 
 // Scales are fixed: what is larger at run time finds them too large.
+static void weights_limit(const struct limits *l) {
+  const struct plan *p = l->plan;
+  int weights = 0;
+  for (int v = 0; v < p->n_values; v++)
+    weights += p->values[v].operand && p->values[v].operand->block_size;
+  if (weights)
+    limit(l, "weights",
+          "%d weights in %s: their error is in every result, and time is modelled for kernels that "
+          "decode them as they read them.",
+          weights, formats[p->operand_format].name);
+}
+
 static void scales_limit(const struct limits *l) {
   const struct plan *p = l->plan;
   char growth[GROWTH_TEXT];
@@ -108,6 +120,7 @@ void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *us
   range_limit(&l);
   samples_limit(&l);
   scales_limit(&l);
+  weights_limit(&l);
   int not_seen = count_not_seen(p);
   if (not_seen)
     limit(&l, "not_seen", "%d values were never seen, and stay fp32 unmeasured.", not_seen);

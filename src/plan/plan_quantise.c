@@ -45,7 +45,7 @@ bool product_operand(const struct node *node, int k) {
 bool quantise_available(const struct graph *g, int scope, enum format_id f) {
   static const char *const ops[] = {"QuantizeLinear", "DequantizeLinear"};
   int opset = graph_opset(g, scope, "");
-  for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+  for (size_t i = policy_is_weight_format(f); i < sizeof ops / sizeof ops[0]; i++) {
     const struct schema *s = schema_find(g->schemas, "", ops[i], opset);
     int var = !s ? -1 : i == 0 ? s->outputs[0].var : s->inputs[0].var;
     if (var < 0 || !schema_allows(s, var, formats[f].onnx_type))
@@ -77,6 +77,10 @@ bool quantise_scale_exact(const struct graph *g, const struct plan *p, int n, in
          (graph_is_constant(g, v) || is_normal_in(stored->format, stored->scale_log2 - scale_log2));
 }
 
+bool quantise_stays_finite(const struct plan *p, int n, int k, const struct operand_plan *o) {
+  return ldexp(o->largest, plan_input_scale(p, n, k)) <= formats[p->nodes[n].format].max;
+}
+
 // ---- scales ----
 
 // The smallest scale over the windows fits them all.
@@ -94,9 +98,12 @@ static enum reason scale_of_windows(const struct quantising *q, const struct sta
   return track.unstable ? REASON_UNSTABLE : REASON_NONE;
 }
 
-static enum reason bound_scale(const struct quantising *q, struct operand_plan *out) {
+static enum reason bound_scale(const struct quantising *q, float absmax, struct operand_plan *out) {
+  const struct format *f = &formats[q->rule->format];
   if (out->scale_log2 > q->most_scale)
     out->scale_log2 = q->most_scale;
+  out->largest =
+      ldexp(round_double(f, ldexp((double)absmax, out->scale_log2), true, false), -out->scale_log2);
   return out->scale_log2 < q->least_scale ? REASON_OVERFLOW : REASON_NONE;
 }
 
@@ -120,7 +127,7 @@ static enum reason test_seen(const struct quantising *q, int v, struct operand_p
     return REASON_OVERFLOW;
   enum reason why = scale_of_windows(q, s, out);
   if (why == REASON_NONE)
-    why = bound_scale(q, out);
+    why = bound_scale(q, stats_absmax(s), out);
   if (why != REASON_NONE)
     return why;
   struct stats_fit fit = stats_fit(s, q->rule->format, out->scale_log2, 1, false);
@@ -186,7 +193,7 @@ static enum reason test_weight(const struct quantising *q, const struct tensor *
   if (sums.nonzero == 0)
     return REASON_NONE;
   out->scale_log2 = scale_of_range((double)sums.absmax, 1, q->rule->format);
-  enum reason why = bound_scale(q, out);
+  enum reason why = bound_scale(q, sums.absmax, out);
   if (why != REASON_NONE)
     return why;
   mode.scale_log2 = out->scale_log2;
@@ -252,7 +259,8 @@ static enum status test_product(struct quantising *q, int n, enum reason *why, i
     TRY(test_operand(q, v, d));
     *why = q->reasons[v];
     if (*why == REASON_NONE &&
-        !quantise_scale_exact(q->graph, q->plan, n, k, q->scaled[v]->scale_log2))
+        !(quantise_scale_exact(q->graph, q->plan, n, k, q->scaled[v]->scale_log2) &&
+          quantise_stays_finite(q->plan, n, k, q->scaled[v])))
       *why = REASON_OVERFLOW;
     *culprit = v;
   }

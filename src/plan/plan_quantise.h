@@ -32,7 +32,12 @@ void quantise_scale_range(const struct plan *p, int *least, int *most);
 bool quantise_scale_exact(const struct graph *g, const struct plan *p, int n, int k,
                           int scale_log2);
 
-// True if QuantizeLinear and DequantizeLinear take the format at the opset of that scope.
+// Whether what operand k of product n becomes in 8 or 4 bits is finite in the format that the
+// product runs in: rounding may take the largest values up and beyond it.
+bool quantise_stays_finite(const struct plan *p, int n, int k, const struct operand_plan *o);
+
+// True if QuantizeLinear and DequantizeLinear take the format at the opset of that scope; for a
+// format of weights alone, the latter.
 bool quantise_available(const struct graph *g, int scope, enum format_id f);
 
 #endif

@@ -6,6 +6,7 @@
 #include "plan_quantise.h"
 #include "plan_reader.h"
 #include "plan_scale.h"
+#include "plan_weights.h"
 #include "raise_opset.h"
 
 #include <math.h>
@@ -66,13 +67,17 @@ static enum status read_operands(struct plan_reader *r, const cJSON *item, int n
   const char *name;
   TRY(reader_text(r, item, "operands", &name));
   if (!r->plan->has_operand_format || strcmp(name, formats[r->plan->operand_format].name) != 0)
-    return READ_FAIL(r, "\"operands\" is not the first format of policy.ladder, one of 8 bits");
-  bool floats = is_product(in) && in->n_inputs >= 2 && graph_is_fp32(r->graph, in->inputs[0]) &&
-                graph_is_fp32(r->graph, in->inputs[1]);
+    return READ_FAIL(r,
+                     "\"operands\" is not the first format of policy.ladder, one of 8 or 4 bits");
+  bool weights = policy_is_weight_format(r->plan->operand_format), floats = is_product(in);
+  for (int k = 0; k < 2 && floats; k++)
+    floats = k < in->n_inputs && graph_is_fp32(r->graph, in->inputs[k]);
+  if (floats && weights && !weights_may_be(r->graph, in, 0) && !weights_may_be(r->graph, in, 1))
+    return READ_FAIL(r, "\"operands\" in %s is for products with a constant weight", name);
   if (!floats || r->graph->scopes[in->scope].polymorphic)
     return READ_FAIL(r, "\"operands\" is for products of two fp32 matrices: MatMul, Gemm, Conv");
   if (!quantise_available(r->graph, in->scope, r->plan->operand_format))
-    return READ_FAIL(r, "QuantizeLinear does not take the format at this model's opset");
+    return READ_FAIL(r, "DequantizeLinear does not take the format at this model's opset");
   node->narrow_operands = true;
   return STATUS_OK;
 }
@@ -217,6 +222,35 @@ static enum status read_window_scales(struct plan_reader *r, const cJSON *item,
   return STATUS_OK;
 }
 
+// Of a weight in blocks; the scales follow from the weight.
+static enum status read_blocks(struct plan_reader *r, const cJSON *object, int v,
+                               struct operand_plan *o) {
+  const Onnx__TensorProto *weight = graph_constant(r->graph, v);
+  if (!weight)
+    return READ_FAIL(r, "an \"operand\" of 4 bits is for constants");
+  const cJSON *axis, *size, *bytes;
+  TRY(reader_member(r, object, "axis", &axis));
+  TRY(reader_member(r, object, "block_size", &size));
+  TRY(reader_member(r, object, "bytes", &bytes));
+  TRY(reader_integer(r, object, "axis", &o->axis));
+  if (o->axis < 0 || (size_t)o->axis >= weight->n_dims)
+    return READ_FAIL(r, "operand.axis is not an axis of the weight");
+  double length = (double)weight->dims[o->axis];
+  if (!cJSON_IsNumber(size) || !(size->valuedouble >= 1 && size->valuedouble <= length) ||
+      size->valuedouble != floor(size->valuedouble))
+    return READ_FAIL(r, "operand.block_size is not a whole number from 1 to %.0f, the axis' length",
+                     length);
+  o->block_size = (int64_t)size->valuedouble;
+  o->bytes = cJSON_IsNumber(bytes) && bytes->valuedouble >= 0 && bytes->valuedouble < 1e18
+                 ? (uint64_t)bytes->valuedouble
+                 : 0;
+  const cJSON *most = cJSON_GetObjectItemCaseSensitive(object, "scale_log2_most");
+  o->scale_log2_most = o->scale_log2;
+  if (most && is_scale(most))
+    o->scale_log2_most = (int)most->valuedouble;
+  return STATUS_OK;
+}
+
 static enum status read_operand(struct plan_reader *r, const cJSON *item, int v) {
   const cJSON *object = cJSON_GetObjectItemCaseSensitive(item, "operand"), *scale;
   if (!object)
@@ -232,6 +266,8 @@ static enum status read_operand(struct plan_reader *r, const cJSON *item, int v)
   if (!cJSON_IsNumber(scale) || scale->valuedouble < least || scale->valuedouble > most)
     return READ_FAIL(r, "operand.scale_log2 is not a number from %d to %d", least, most);
   o->scale_log2 = (int)scale->valuedouble;
+  if (policy_is_weight_format(r->plan->operand_format))
+    TRY(read_blocks(r, object, v, o));
   r->plan->values[v].operand = o;
   return read_window_scales(r, object, o);
 }
@@ -241,7 +277,9 @@ static enum status check_operands(struct plan_reader *r) {
   struct plan *p = r->plan;
   bool *read = arena_array(r->arena, (size_t)p->n_values, sizeof *read);
   for (int n = 0; n < p->n_nodes; n++)
-    for (int k = 0; k < 2 && p->nodes[n].narrow_operands; k++) {
+    for (int k = 0; k < 2; k++) {
+      if (!plan_is_narrow_operand(r->graph, p, n, k))
+        continue;
       int v = r->graph->nodes[n].inputs[k];
       read[v] = true;
       if (!p->values[v].operand)

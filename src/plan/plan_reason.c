@@ -33,6 +33,10 @@ static const struct {
     [REASON_OVERRIDE] = {"override", "a person decided so: see the note of the override"},
     [REASON_KEPT] = {"kept", "--keep leaves it as it is"},
     [REASON_EDITED] = {"edited", "edited by hand in the plan"},
+    [REASON_NOISE] = {"noise", "rounding would leave too little of a weight"},
+    [REASON_SHARED] = {"shared", "others read the weight too, and need it as it is"},
+    [REASON_NOT_SMALLER] = {"not_smaller",
+                            "with the scales of its blocks a weight would be no smaller"},
     [REASON_POLYMORPHIC] = {"polymorphic",
                             "its function is called with different types or without a value"},
 };

@@ -2,6 +2,7 @@
 // and output has, and those that each value is stored in and must be had in besides.
 #include "plan.h"
 #include "plan_quantise.h"
+#include "plan_weights.h"
 
 #include <math.h>
 
@@ -80,7 +81,10 @@ enum format_id plan_input_format(const struct graph *g, const struct plan *p, in
 }
 
 bool plan_is_narrow_operand(const struct graph *g, const struct plan *p, int n, int k) {
-  return p->nodes[n].narrow_operands && product_operand(&g->nodes[n], k);
+  const struct node *node = &g->nodes[n];
+  if (!p->nodes[n].narrow_operands || !product_operand(node, k))
+    return false;
+  return !policy_is_weight_format(p->operand_format) || weights_may_be(g, node, k);
 }
 
 bool plan_is_only_operand(struct graph *g, const struct plan *p, int v) {

@@ -340,12 +340,19 @@ static void write_nodes(struct json_writer *w, const struct plan *p, const struc
   json_end_array(w);
 }
 
-// How products read the value; scale_log2 alone is needed to rewrite, the rest is what decided.
+// How products read the value. Needed to rewrite are scale_log2, or of a weight in blocks axis and
+// block_size, whose scales follow from it; the rest is what decided.
 static void write_operand(struct json_writer *w, const struct plan *p,
                           const struct operand_plan *operand) {
   json_object(w, "operand");
   json_string(w, "format", formats[p->operand_format].name);
   json_integer(w, "scale_log2", operand->scale_log2);
+  if (operand->block_size) {
+    json_integer(w, "scale_log2_most", operand->scale_log2_most);
+    json_integer(w, "axis", operand->axis);
+    json_integer(w, "block_size", operand->block_size);
+    json_integer(w, "bytes", (int64_t)operand->bytes);
+  }
   json_bool(w, "saturate", true);
   json_number(w, "headroom", operand->headroom);
   json_number(w, "zero_fraction", operand->zero_fraction);

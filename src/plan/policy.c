@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const shipped[] = {"fp16", "bf16", "balanced", "fp8", "tf32", NULL};
+static const char *const shipped[] = {"fp16", "bf16", "balanced", "fp8", "fp4", "tf32", NULL};
 
 const char *const *policy_names(void) {
   return shipped;

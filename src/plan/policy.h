@@ -70,9 +70,19 @@ struct operand_policy {
   double max_zero_fraction, max_subnormal_fraction;
 };
 
+// Weights in a format of 4 bits, in blocks with a scale each. Of the file, "weights".
+struct weight_policy {
+  bool given;
+  int block_size;            // elements, along the axis that the product sums over
+  double max_zero_fraction;  // of a weight's non-zero elements
+  double min_sqnr_db;        // of a weight
+};
+
 struct overrides;  // overrides.h
-// True for a format that a ladder may have in front, for operands alone: of 8 bits, or tf32.
+// True for a format that a ladder may have in front, for operands alone: of 8 or 4 bits, or tf32.
 bool policy_is_operand_format(enum format_id f);
+// True for one of these that is for weights alone: of 4 bits.
+bool policy_is_weight_format(enum format_id f);
 
 // Of a training in a narrow format.
 struct training_rule {
@@ -91,6 +101,7 @@ struct policy {
   enum format_id ladder[8];  // formats for nodes to try, most wanted first; the last is fp32
   int n_ladder;
   struct operand_policy operands;
+  struct weight_policy weights;
   bool tf32;        // the ladder is tf32, fp32: nothing is stored narrow, products round operands
   int raise_opset;  // to this one of ai.onnx, where the model's is lower; 0: leave it
   // calibration

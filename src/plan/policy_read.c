@@ -96,9 +96,13 @@ static enum status read_ops(struct reader *r, const cJSON *value, const struct f
   return STATUS_OK;
 }
 
+bool policy_is_weight_format(enum format_id f) {
+  return f == FORMAT_FP4E2M1;
+}
+
 bool policy_is_operand_format(enum format_id f) {
-  return f == FORMAT_FP8E4M3FN || f == FORMAT_FP8E4M3FNUZ || f == FORMAT_FP8E5M2 ||
-         f == FORMAT_FP8E5M2FNUZ || f == FORMAT_TF32;
+  return policy_is_weight_format(f) || f == FORMAT_FP8E4M3FN || f == FORMAT_FP8E4M3FNUZ ||
+         f == FORMAT_FP8E5M2 || f == FORMAT_FP8E5M2FNUZ || f == FORMAT_TF32;
 }
 
 static enum status read_ladder(struct reader *r, const cJSON *value, const struct field *f,
@@ -327,6 +331,13 @@ static const struct field operand_fields[] = {
     REMARK("why"),
     END,
 };
+static const struct field weight_fields[] = {
+    INTEGER(struct policy, "block_size", weights.block_size, 2, 1e9),
+    NUMBER(struct policy, "max_zero_fraction", weights.max_zero_fraction, 0, 1),
+    NUMBER(struct policy, "min_sqnr_db", weights.min_sqnr_db, -1000, 1000),
+    REMARK("why"),
+    END,
+};
 static const struct field opset_fields[] = {
     INTEGER(struct policy, "raise_to", raise_opset, RAISE_OPSET_LEAST, RAISE_OPSET_MOST),
     REMARK("why"),
@@ -366,15 +377,32 @@ static enum status read_operands(struct reader *r, const cJSON *value, const str
   return STATUS_OK;
 }
 
+static enum status read_weights(struct reader *r, const cJSON *value, const struct field *f,
+                                void *base) {
+  struct policy *p = base;
+  TRY(fields_read_section(r, value, f, base));
+  p->weights.given = true;
+  return STATUS_OK;
+}
+
+static enum status missing(struct reader *r, const char *section, const struct policy *p) {
+  return FIELDS_FAIL(r, "\"%s\" is missing: the ladder begins with %s", section,
+                     formats[p->operands.format].name);
+}
+
 static enum status check_operands(struct reader *r, const struct policy *p) {
-  if (p->operands.wanted && !p->operands.given)
-    return FIELDS_FAIL(r, "\"operands\" is missing: the ladder begins with %s",
-                       formats[p->operands.format].name);
-  if (p->operands.wanted && p->scales.max_spread == 0)
-    return FIELDS_FAIL(r, "\"scales\" is missing: the ladder begins with %s",
-                       formats[p->operands.format].name);
-  if (p->operands.given && !p->operands.wanted)
+  bool weights = p->operands.wanted && policy_is_weight_format(p->operands.format);
+  bool operands = p->operands.wanted && !weights;
+  if (operands && !p->operands.given)
+    return missing(r, "operands", p);
+  if (operands && p->scales.max_spread == 0)
+    return missing(r, "scales", p);
+  if (weights && !p->weights.given)
+    return missing(r, "weights", p);
+  if (p->operands.given && !operands)
     return FIELDS_FAIL(r, "\"operands\" is for ladders that begin with a format of 8 bits");
+  if (p->weights.given && !weights)
+    return FIELDS_FAIL(r, "\"weights\" is for ladders that begin with a format of 4 bits");
   return STATUS_OK;
 }
 
@@ -391,6 +419,7 @@ static const struct field policy_fields[] = {
     {"opset", fields_read_section, 0, true, 0, 0, NULL, opset_fields},
     {"operands", read_operands, 0, true, 0, 0, NULL, operand_fields},
     {"training", read_training, 0, true, 0, 0, NULL, training_fields},
+    {"weights", read_weights, 0, true, 0, 0, NULL, weight_fields},
     SECTION("resolution", resolution_fields),
     SECTION("constants", constants_fields),
     SECTION("graph", graph_fields),

@@ -111,9 +111,14 @@ static const struct shape node_shape[] = {NEEDED("node", STRING),
                                           OPTIONAL("input_scales_log2", NUMBERS),
                                           NO_MORE};
 
-static const struct shape operand_shape[] = {
-    NEEDED("format", STRING), OPTIONAL("scale_log2", INTEGER), OPTIONAL("headroom", NUMBER),
-    OPTIONAL("scale_log2_by_window", NUMBERS), NO_MORE};
+static const struct shape operand_shape[] = {NEEDED("format", STRING),
+                                             OPTIONAL("scale_log2", INTEGER),
+                                             OPTIONAL("scale_log2_most", INTEGER),
+                                             OPTIONAL("axis", INTEGER),
+                                             OPTIONAL("block_size", INTEGER),
+                                             OPTIONAL("headroom", NUMBER),
+                                             OPTIONAL("scale_log2_by_window", NUMBERS),
+                                             NO_MORE};
 
 static const struct shape windows_shape[] = {OPTIONAL("moves", INTEGER), NEEDED("log2", NUMBERS),
                                              NO_MORE};

@@ -23,6 +23,7 @@ struct review_node {
   // Of a matrix product whose operands may have a format of their own: that they have it, else why
   // not, and the value that decided or NULL.
   bool product, narrow_operands;
+  const char *operands_format;  // "" if they have none
   enum reason operands_reason;
   const char *operands_because_of;
   int opset;  // REASON_SCHEMA: the one that would do, or 0
@@ -38,6 +39,8 @@ struct review_value {
   bool constant;
   bool is_operand;  // read in the operand format by matrix products, times 2^operand_scale
   int operand_scale;
+  int operand_axis, operand_block;  // of a weight in blocks, of which operand_scale is ...
+  int operand_scale_most;           // ... the least scale and this the largest; block 0: none
   double operand_headroom, operand_sqnr_db;
   struct fit fit;        // against the ladder's first format
   double error;          // relative L2 that verify measured; NAN: not known

@@ -15,12 +15,14 @@ static int find_value(const struct review *r, const char *label) {
 }
 
 static bool same_node(const struct review_node *x, const struct review_node *y) {
-  return x && y && x->format == y->format && x->narrow_operands == y->narrow_operands;
+  return x && y && x->format == y->format && x->narrow_operands == y->narrow_operands &&
+         strcmp(x->operands_format, y->operands_format) == 0;
 }
 
 static bool same_value(const struct review_value *x, const struct review_value *y) {
   return x && y && x->format == y->format && x->scale_log2 == y->scale_log2 &&
-         x->is_operand == y->is_operand && x->operand_scale == y->operand_scale;
+         x->is_operand == y->is_operand && x->operand_scale == y->operand_scale &&
+         x->operand_block == y->operand_block && x->operand_axis == y->operand_axis;
 }
 
 // Calls `node` and `value` with each pair that differs, one of them NULL where a plan lacks it:
@@ -96,7 +98,7 @@ static void print_decision(const struct review_node *n, FILE *out) {
 
 static void print_operands(const struct review_node *n, FILE *out) {
   if (n && n->narrow_operands)
-    fprintf(out, ", operands in 8 bits");
+    fprintf(out, ", operands in %s", n->operands_format);
 }
 
 static void print_node(struct visitor *v, const struct review_node *x,
@@ -119,7 +121,9 @@ static void print_storage(const struct review_value *v, FILE *out) {
   fprintf(out, "%s", formats[v->format].name);
   if (v->scale_log2)
     fprintf(out, " scaled by 2^%d", v->scale_log2);
-  if (v->is_operand)
+  if (v->operand_block)
+    fprintf(out, ", as operand in blocks of %d along axis %d", v->operand_block, v->operand_axis);
+  else if (v->is_operand)
     fprintf(out, ", as operand by 2^%d", v->operand_scale);
   if (v->fit.reason != REASON_NONE)
     fprintf(out, " (%s)", reason_name(v->fit.reason));
@@ -197,6 +201,10 @@ static void json_storage(struct json_writer *w, const char *key, const struct re
   json_integer(w, "scale_log2", v->scale_log2);
   if (v->is_operand)
     json_integer(w, "operand_scale_log2", v->operand_scale);
+  if (v->operand_block) {
+    json_integer(w, "operand_axis", v->operand_axis);
+    json_integer(w, "operand_block_size", v->operand_block);
+  }
   if (v->fit.reason != REASON_NONE)
     json_string(w, "reason", reason_name(v->fit.reason));
   json_end_object(w);

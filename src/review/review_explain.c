@@ -38,6 +38,9 @@ static const char *const remedies[REASON_COUNT] = {
     [REASON_PATTERN] =
         "a rule in front of this one that lets the pattern's parts go their own ways",
     [REASON_UNSTABLE] = "samples of one kind, or another max_spread in the policy",
+    [REASON_NOISE] = "\"min_sqnr_db\" or \"block_size\" of \"weights\" in the policy",
+    [REASON_SHARED] = "other readers of the weight that are matrix products too",
+    [REASON_NOT_SMALLER] = "longer blocks, or none: \"block_size\" of \"weights\" in the policy",
     [REASON_POLYMORPHIC] = "a function that is called with one type only",
 };
 
@@ -136,11 +139,27 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
   fprintf(out, "signal %.3g dB above the rounding of %s, as expected\n", v->fit.sqnr_db, f->name);
 }
 
+// A constant that is stored in the operand format and in no other.
+static bool only_operand(const struct review *r, const struct review_value *v) {
+  for (int i = 0; i < v->n_readers; i++)
+    if (!r->nodes[v->readers[i]].narrow_operands)
+      return false;
+  return v->constant && v->is_operand && r->has_operand_format;
+}
+
 // How matrix products read it.
 static void print_operand(const struct review *r, const struct review_value *v, FILE *out) {
   if (!v->is_operand || !r->has_operand_format)
     return;
   print_line("operand", out);
+  if (v->operand_block) {
+    fprintf(out,
+            "read in %s, in blocks of %d along axis %d, each times 2^%d to 2^%d; %.3g dB above "
+            "rounding\n",
+            name_of(r->operand_format), v->operand_block, v->operand_axis, v->operand_scale,
+            v->operand_scale_most, v->operand_sqnr_db);
+    return;
+  }
   fprintf(out,
           "read in %s times 2^%d; %.3g times its magnitude would fit, %.3g dB above rounding\n",
           name_of(r->operand_format), v->operand_scale, v->operand_headroom, v->operand_sqnr_db);
@@ -195,7 +214,9 @@ static const struct review_node *decider(const struct review *r, const struct re
 static void print_value_outcome(const struct review *r, const struct review_value *v, FILE *out) {
   const struct review_node *n = decider(r, v);
   print_line("because", out);
-  if (n)
+  if (only_operand(r, v))
+    fprintf(out, "only products read it, and they read it so: see `explain` of them\n");
+  else if (n)
     fprintf(out, "node %s is %s: see `explain` of it\n", n->label, name_of(n->format));
   else
     fprintf(out, v->producer < 0 && !v->constant ? "the model's interface is kept\n"
@@ -216,7 +237,8 @@ static void print_value_outcome(const struct review *r, const struct review_valu
 
 static void explain_value(const struct review *r, const struct review_range *ranges,
                           const struct review_value *v, FILE *out) {
-  fprintf(out, "%s %s: %s", v->constant ? "constant" : "tensor", v->label, name_of(v->format));
+  fprintf(out, "%s %s: %s", v->constant ? "constant" : "tensor", v->label,
+          name_of(only_operand(r, v) ? r->operand_format : v->format));
   if (v->scale_log2)
     fprintf(out, ", scaled by 2^%d", v->scale_log2);
   if (v->fit.reason != REASON_NONE)

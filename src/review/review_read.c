@@ -168,6 +168,9 @@ static enum status read_value(struct reading *r, const cJSON *item, struct revie
   const cJSON *operand = member(item, "operand");
   v->is_operand = cJSON_IsObject(operand);
   v->operand_scale = integer(operand, "scale_log2", 0);
+  v->operand_scale_most = integer(operand, "scale_log2_most", v->operand_scale);
+  v->operand_axis = integer(operand, "axis", 0);
+  v->operand_block = integer(operand, "block_size", 0);
   v->operand_headroom = number(operand, "headroom", NAN);
   v->operand_sqnr_db = number(operand, "sqnr_db", NAN);
   v->error = number(item, "measured_relative_l2", NAN);
@@ -221,6 +224,7 @@ static enum status read_node(struct reading *r, const cJSON *item, struct review
   n->name = optional_text(r, item, "name");
   n->reason = reason(item, "reason");
   n->narrow_operands = cJSON_IsString(member(item, "operands"));
+  n->operands_format = n->narrow_operands ? optional_text(r, item, "operands") : "";
   n->product = n->narrow_operands || member(item, "operands_reason");
   n->operands_reason = reason(item, "operands_reason");
   n->operands_because_of = optional_text(r, item, "operands_because_of");

@@ -29,8 +29,8 @@ struct rewrite {
 // Does its part of the rewrite. Errors: STATUS_MODEL.
 typedef enum status pass_run(struct rewrite *w, struct diag *d);
 
-pass_run pass_quantise_weights, pass_constants, pass_type_attributes, pass_casts, pass_devices,
-    pass_quantise, pass_interface, pass_metadata;
+pass_run pass_quantise_weights, pass_weights, pass_constants, pass_type_attributes, pass_casts,
+    pass_devices, pass_quantise, pass_interface, pass_metadata;
 
 // A name for value v's copy that no scope has yet: "<name>__fp16", then "<name>__fp16_2"; at a
 // scale "<name>__fp16_times_2^-4".

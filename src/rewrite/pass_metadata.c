@@ -25,7 +25,10 @@ static void note_nodes(struct rewrite *w) {
       continue;
     const char *operands = "";
     if (node->narrow_operands)
-      operands = arena_printf(w->arena, ", operands in %s", formats[w->plan->operand_format].name);
+      operands =
+          arena_printf(w->arena, ", %s in %s",
+                       policy_is_weight_format(w->plan->operand_format) ? "weights" : "operands",
+                       formats[w->plan->operand_format].name);
     rewrite_note(w, w->graph->nodes[n].proto,
                  arena_printf(w->arena, "%s%s: rule %s", formats[node->format].name, operands,
                               rule_text(node)));
@@ -38,7 +41,11 @@ static void note_nodes(struct rewrite *w) {
 static const char *value_text(struct rewrite *w, int v) {
   const struct value *value = &w->graph->values[v];
   const char *format = formats[rewrite_stored_format(w, v)].name, *scale = "";
-  if (w->plan->values[v].scale_log2)
+  const struct operand_plan *operand = w->plan->values[v].operand;
+  if (operand && operand->block_size)
+    scale = arena_printf(w->arena, ", blocks of %lld along axis %d", (long long)operand->block_size,
+                         operand->axis);
+  else if (w->plan->values[v].scale_log2)
     scale = arena_printf(w->arena, ", times 2^%d", w->plan->values[v].scale_log2);
   if (rewrite_is_constant(w, v))
     return arena_printf(w->arena, "%s%s: as all that read it take it", format, scale);

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { IR_WITH_FLOAT8 = 9, IR_WITHOUT_INPUTS = 4 };
+enum { IR_WITH_FLOAT8 = 9, IR_WITH_FLOAT4 = 11, IR_WITHOUT_INPUTS = 4 };
 
 static void add_input(struct rewrite *w, Onnx__NodeProto *node, size_t k, const char *name) {
   node->input[k] = arena_strdup(w->arena, name);
@@ -148,9 +148,10 @@ enum status pass_quantise(struct rewrite *w, struct diag *d) {
   }
   // Where initializers need not be inputs; older models say their types by the same numbers.
   Onnx__ModelProto *m = w->model->proto;
-  if (w->report->dequantised && m->ir_version >= IR_WITHOUT_INPUTS &&
-      m->ir_version < IR_WITH_FLOAT8)
-    m->ir_version = IR_WITH_FLOAT8;
+  int64_t knows =
+      policy_is_weight_format(w->plan->operand_format) ? IR_WITH_FLOAT4 : IR_WITH_FLOAT8;
+  if (w->report->dequantised && m->ir_version >= IR_WITHOUT_INPUTS && m->ir_version < knows)
+    m->ir_version = knows;
   return STATUS_OK;
 }
 
@@ -206,7 +207,8 @@ static enum status quantise_weight(struct rewrite *w, int v, struct diag *d) {
 
 enum status pass_quantise_weights(struct rewrite *w, struct diag *d) {
   for (int v = 0; v < w->graph->n_values; v++)
-    if (w->plan->values[v].operand && rewrite_is_constant(w, v))
+    if (w->plan->values[v].operand && !w->plan->values[v].operand->block_size &&
+        rewrite_is_constant(w, v))
       TRY(quantise_weight(w, v, d));
   return STATUS_OK;
 }

@@ -12,7 +12,7 @@
 
 enum { FIRST_SUFFIX = 2 };  // "x__fp16", then "x__fp16_2"
 
-// The first seven make one change between them: a reader renamed by one is typed right only after
+// The first eight make one change between them: a reader renamed by one is typed right only after
 // the others. `whole` says that the model is consistent again after the pass, and the driver has it
 // checked.
 static const struct {
@@ -21,6 +21,7 @@ static const struct {
   bool whole;
 } passes[] = {
     {"quantise_weights", pass_quantise_weights, false},
+    {"weights", pass_weights, false},
     {"constants", pass_constants, false},
     {"type_attributes", pass_type_attributes, false},
     {"casts", pass_casts, false},

@@ -2,6 +2,7 @@
 // original stores a narrow value. See emulate.h.
 #include "emulate.h"
 
+#include "blocks.h"
 #include "plan_quantise.h"
 #include "proto.h"
 #include "round.h"
@@ -13,6 +14,7 @@ enum {
   FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,
   FLOAT16 = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16,
   BFLOAT16 = ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16,
+  FLOAT4 = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT4E2M1,
 };
 
 static bool is_narrow(int elem_type) {
@@ -21,7 +23,7 @@ static bool is_narrow(int elem_type) {
 
 bool emulate_needed(const struct graph *g) {
   for (int v = 0; v < g->n_values; v++)
-    if (is_narrow(g->values[v].type.elem_type))
+    if (is_narrow(g->values[v].type.elem_type) || g->values[v].type.elem_type == FLOAT4)
       return true;
   return false;
 }
@@ -121,7 +123,7 @@ static void decode_tensor(struct emulation *e, Onnx__TensorProto *t) {
 
 static enum status widen_tensor(void *context, Onnx__TensorProto *t) {
   struct emulation *e = context;
-  if (!is_narrow(t->data_type))
+  if (!is_narrow(t->data_type) && t->data_type != FLOAT4)
     return STATUS_OK;
   if (is_decoded(e, t)) {
     decode_tensor(e, t);
@@ -236,6 +238,86 @@ static bool runs_in_float(const struct graph *g, const struct node *node) {
   return true;
 }
 
+// ---- weights in 4 bits ----
+
+// Where node n is a DequantizeLinear of a constant in blocks of float4, as pass_weights adds them:
+// codes and scales. No engine has to know them, since what it gives is known here.
+static bool is_weight_in_blocks(struct graph *g, int n, Onnx__TensorProto **codes,
+                                Onnx__TensorProto **scales) {
+  const struct node *node = &g->nodes[n];
+  if (!node_is(node->proto, "DequantizeLinear") || node->n_inputs != 2 || node->inputs[0] < 0 ||
+      node->inputs[1] < 0 || g->values[node->inputs[0]].type.elem_type != FLOAT4)
+    return false;
+  *codes = graph_constant(g, node->inputs[0]);
+  *scales = graph_constant(g, node->inputs[1]);
+  return *codes && *scales && node_attribute(node->proto, "block_size");
+}
+
+// code * scale: what the DequantizeLinear gives, exactly, where the scales are powers of two.
+static enum status decode_weight(struct emulation *e, int n, Onnx__TensorProto *codes,
+                                 Onnx__TensorProto *scales, Onnx__TensorProto **out) {
+  const Onnx__NodeProto *node = e->graph->nodes[n].proto;
+  const Onnx__AttributeProto *axis = node_attribute(node, "axis");
+  int64_t a = axis ? axis->i : 1, size = node_attribute(node, "block_size")->i;
+  struct tensor x, s;
+  TRY(tensor_read(e->model, codes, e->arena, &x, e->diag));
+  TRY(tensor_read(e->model, scales, e->arena, &s, e->diag));
+  diag_at(e->diag, e->model->path, graph_node_label(e->graph, n), NULL);
+  a += a < 0 ? (int64_t)x.rank : 0;
+  if (a < 0 || (size_t)a >= x.rank || size < 1)
+    return diag_fail(e->diag, STATUS_MODEL, "axis or block_size is out of range");
+  struct blocks b = blocks_along(x.dims, x.rank, (size_t)a, (size_t)size);
+  if (blocks_count(&b) != s.count)
+    return diag_fail(e->diag, STATUS_MODEL, "there are not as many scales as blocks");
+  float *wide = arena_array(e->arena, x.count, sizeof *wide);
+  float *factors = arena_array(e->arena, s.count, sizeof *factors);
+  if (!tensor_to_float(&x, wide) || !tensor_to_float(&s, factors))
+    return diag_fail(e->diag, STATUS_MODEL, "its scales are no floats");
+  blocks_multiply(&b, wide, factors);
+  *out = tensor_new(e->arena, NULL, FLOAT, x.rank, x.dims, (const uint8_t *)wide,
+                    x.count * sizeof *wide);
+  diag_clear(e->diag);
+  return STATUS_OK;
+}
+
+// Engines stumble over initializers that nobody reads: drops those that only decoded nodes read.
+static void drop_unread(struct emulation *e, const bool *decoded, int scope) {
+  Onnx__GraphProto *graph = e->graph->scopes[scope].graph;
+  size_t kept = 0;
+  for (size_t i = 0; graph && i < graph->n_initializer; i++) {
+    int v = map_get(&e->graph->names, scope, graph->initializer[i]->name);
+    const struct value *value = v >= 0 ? &e->graph->values[v] : NULL;
+    bool read = !value || value->n_uses == 0;
+    for (int u = 0; !read && u < value->n_uses; u++)
+      read = value->uses[u].node < 0 || !decoded[value->uses[u].node];
+    if (read)
+      graph->initializer[kept++] = graph->initializer[i];
+  }
+  if (graph)
+    graph->n_initializer = kept;
+}
+
+// Puts Constants with the weights in place of the DequantizeLinears, while tensors are as they
+// were.
+static enum status decode_weights(struct emulation *e) {
+  bool *decoded = arena_array(e->arena, (size_t)e->graph->n_nodes, sizeof *decoded);
+  bool any = false;
+  for (int n = 0; n < e->graph->n_nodes; n++) {
+    Onnx__TensorProto *codes, *scales, *weight = NULL;
+    if (!is_weight_in_blocks(e->graph, n, &codes, &scales))
+      continue;
+    TRY(decode_weight(e, n, codes, scales, &weight));
+    Onnx__NodeProto *node = e->graph->nodes[n].proto;
+    node->op_type = arena_strdup(e->arena, "Constant");
+    node->n_input = node->n_attribute = 0;
+    proto_add_tensor(e->arena, node, "value", weight);
+    decoded[n] = any = true;
+  }
+  for (int s = 0; any && s < e->graph->n_scopes; s++)
+    drop_unread(e, decoded, s);
+  return STATUS_OK;
+}
+
 // Appends the node and a Round behind each narrow output that is not rounded already.
 static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **list, size_t *count) {
   const struct graph *g = e->graph;
@@ -297,6 +379,7 @@ enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct are
   if (!emulate_needed(g))
     return STATUS_OK;
   struct emulation e = {.model = m, .graph = g, .arena = a, .diag = d, .ftz = ftz};
+  TRY(decode_weights(&e));
   TRY(model_each_tensor(m->proto, widen_tensor, &e));
   for (int s = 0; s < g->n_scopes; s++)
     TRY(emulate_scope(&e, s));

@@ -45,7 +45,9 @@ struct verdict {
   char loads[4][160];
   bool loads_everywhere;
   bool loads_unfused;  // ... but only if the engine leaves QuantizeLinear of float8 alone
-  bool has_kernels;    // false: it holds bfloat16, for which the engine's CPU kernels are missing
+  bool has_kernels;    // false: it holds bfloat16 or float4, for which the engine's CPU kernels are
+                       // missing, of ...
+  enum format_id kernels_missing;  // ... this format
 };
 
 // True if all claims hold and the result loads in the engine (or cannot, for want of kernels).

@@ -137,9 +137,13 @@ static bool holds_float8(const struct graph *g) {
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
                          struct samples *samples, size_t step, struct diag *d) {
   v->has_kernels = true;
-  for (int i = 0; i < emitted->n_values; i++)
-    if (emitted->values[i].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16)
-      v->has_kernels = false;
+  for (int i = 0; i < emitted->n_values; i++) {
+    const struct format *f = format_from_onnx(emitted->values[i].type.elem_type);
+    if (!f || (f->id != FORMAT_BF16 && f->id != FORMAT_FP4E2M1))
+      continue;
+    v->has_kernels = false;
+    v->kernels_missing = f->id;
+  }
   struct arena scratch = {0};
   struct model copy = clone_model(emitted->model, &scratch);
   struct packed_model packed;

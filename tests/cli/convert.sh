@@ -274,7 +274,7 @@ test_every_tiny_model_is_converted_or_copied() {
   for file in "$tiny"/*.onnx; do
     name=$(basename "$file" .onnx)
     [ "$name" != duplicate_node_names ] || continue # the engine refuses it
-    for policy in fp16 bf16 balanced fp8 tf32; do
+    for policy in fp16 bf16 balanced fp8 fp4 tf32; do
       with_code 0 convert "$file" --policy $policy --data "$tiny/samples/$name" -o y.onnx
       matches out 'every claim holds|copied unchanged'
     done
@@ -282,7 +282,7 @@ test_every_tiny_model_is_converted_or_copied() {
 }
 
 test_hazards_are_converted_or_refused_by_name() {
-  for policy in fp16 bf16 balanced fp8 tf32; do
+  for policy in fp16 bf16 balanced fp8 fp4 tf32; do
     code=0
     narrowcast convert "$hazards/hazards.onnx" --policy $policy --data "$hazards/samples" \
       -o $policy.onnx >out 2>err || code=$?

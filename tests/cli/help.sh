@@ -171,7 +171,7 @@ test_formats_prints_the_table() {
 test_policy_list_names_what_show_shows() {
   quietly policy list
   mv out list
-  for name in fp16 bf16 balanced fp8 tf32; do
+  for name in fp16 bf16 balanced fp8 fp4 tf32; do
     matches list "^$name "
     quietly policy show "$name"
     cp out "$name.json"

@@ -142,8 +142,28 @@ test_steps_with_operands_in_8_bits_give_the_bytes_of_convert() {
   same whole.onnx twice.onnx
 }
 
+test_steps_with_weights_in_4_bits_give_the_bytes_of_convert() {
+  set -- --policy fp4 --raise-opset 23
+  quietly convert "$model" "$@" --data "$data" -o whole.onnx
+  matches out 'operands +4 of 5 matrix products read their weights in fp4e2m1: 4 weights of '
+  matches out '4 weights of [0-9]+ B in 4 bits;'
+  matches out 'loads +not in ONNX Runtime .*: it has no float4e2m1 kernels for the CPU'
+  quietly trace "$model" "$@" --data "$data" -o t.json
+  quietly plan "$model" "$@" --trace t.json -o p.json
+  grep -q '"operands": "fp4e2m1"' p.json
+  with_code 0 rewrite "$model" --plan p.json -o steps.onnx
+  same whole.onnx steps.onnx
+  with_code 0 verify "$model" --plan p.json --data "$data"
+  matches out 'every claim holds'
+  quietly convert whole.onnx "$@" --data "$data" -o twice.onnx
+  same whole.onnx twice.onnx
+  quietly explain p.json wide.weight
+  matches out 'operand +read in fp4e2m1, in blocks of 16 along axis 1, each times 2\^[0-9]+ to 2\^[0-9]+'
+  quietly report p.json -o r.html
+}
+
 test_converting_the_result_changes_nothing() {
-  for policy in fp16 bf16 balanced fp8; do
+  for policy in fp16 bf16 balanced fp8 fp4; do
     quietly convert "$model" --policy $policy --data "$data" -o once.onnx
     quietly convert once.onnx --policy $policy --data "$data" -o twice.onnx
     same once.onnx twice.onnx

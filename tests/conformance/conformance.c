@@ -5,10 +5,12 @@
 //   conformance POLICY EXCLUSIONS FOLDER VARIANT... <LIST
 //
 // LIST names model files, each with its test_data_set_*/ beside it. POLICY is a policy file;
-// VARIANT is a format, and the ladder becomes {format, fp32}; "FORMAT-io" makes inputs and outputs
-// of the models narrow too, "FORMAT-scaled" stores values at scales. EXCLUSIONS lists, with a
-// reason, the models whose outputs may be further from the published ones than conformance_values.c
-// allows. Emitted models go to FOLDER, and FOLDER/pairs names source and result for checker.py.
+// VARIANT is a format, and the ladder becomes {format, fp32}; one of 8 bits is for operands of
+// matrix products, after the model's opset was raised to 19 where it is lower; "FORMAT-io" makes
+// inputs and outputs of the models narrow too, "FORMAT-scaled" stores values at scales. EXCLUSIONS
+// lists, with a reason, the models whose outputs may be further from the published ones than
+// conformance_values.c allows. Emitted models go to FOLDER, and FOLDER/pairs names source and
+// result for checker.py.
 //
 // Of every model it must hold, excluded or not:
 //   - it is converted: plan and rewrite, the written file read back and its invariants checked;
@@ -28,6 +30,7 @@
 #include "clone.h"
 #include "passes.h"
 #include "policy.h"
+#include "raise_opset.h"
 #include "stats.h"
 
 #include <errno.h>
@@ -48,11 +51,12 @@ static const char *const outcome_texts[OUTCOME_COUNT] = {
     [OUTCOME_SOURCE_DIFFERS] = "source differs",
     [OUTCOME_MATCHED] = "matched",
     [OUTCOME_UNCHANGED] = "nothing narrow",
+    [OUTCOME_NOT_RAISED] = "the opset cannot be raised",
     [OUTCOME_NO_KERNEL] = "engine cannot run the source",
     [OUTCOME_NO_DATA] = "test data are no tensors, or do not fit the model",
 };
 
-enum { VARIANTS = 16 };
+enum { VARIANTS = 16, OPSET_WITH_FLOAT8 = 19 };
 
 struct variant {
   const char *name;  // "fp16-io"
@@ -111,7 +115,7 @@ static void count_nodes(struct result *r, const struct plan *p) {
     if (p->nodes[n].reason == REASON_NOT_FLOAT)
       continue;
     r->float_nodes++;
-    if (p->nodes[n].format != FORMAT_FP32)
+    if (p->nodes[n].format != FORMAT_FP32 || p->nodes[n].narrow_operands)
       r->narrow_nodes++;
     else
       r->left_wide[p->nodes[n].reason]++;
@@ -155,12 +159,24 @@ static const char *interface_fault(struct subject *s, bool narrow_interface, str
   return "";
 }
 
-// Plans, rewrites, writes, reads back.
-static enum status convert(struct subject *s, const struct program *p, const char *path,
-                           const char *out, const struct variant *variant, struct arena *a,
-                           struct diag *d) {
-  TRY(model_load(&s->model, a, path, NULL, d));
-  TRY(graph_build(&s->graph, &s->model, &p->schemas, a, d));
+// Brings the model to an opset that has the variant's format. A refusal is no fault; false then.
+static bool raise_model(struct result *r, struct subject *s, const struct program *p,
+                        const struct variant *variant, struct arena *a, struct diag *d) {
+  if (!policy_is_operand_format(variant->format->id))
+    return true;
+  if (raise_opset(&s->model, &s->graph, OPSET_WITH_FLOAT8, a, d) != STATUS_OK) {
+    result_set(r, OUTCOME_NOT_RAISED, "%s", d->message);
+    return false;
+  }
+  if (graph_build(&s->graph, &s->model, &p->schemas, a, d) == STATUS_OK)
+    return true;
+  result_set(r, OUTCOME_BROKEN, "raised: %s: %s: %s", d->node, d->tensor, d->message);
+  return false;
+}
+
+// Plans, rewrites, writes, reads back. The graph is the source's.
+static enum status convert(struct subject *s, const struct program *p, const char *out,
+                           const struct variant *variant, struct arena *a, struct diag *d) {
   pretend_trace(&s->trace, &s->graph, variant->magnitude);
   TRY(plan_make(&s->plan, &s->graph, &s->trace, &variant->policy, NULL, a, d));
   force_narrow(&s->plan, &s->graph);
@@ -182,7 +198,17 @@ static void try_model(struct result *r, const struct program *p, const char *pat
   struct arena a = {0};
   struct diag d = {0};
   struct subject *s = arena_alloc(&a, sizeof *s);
-  if (convert(s, p, path, out, variant, &a, &d) != STATUS_OK) {
+  bool raised = true;
+  enum status status = model_load(&s->model, &a, path, NULL, &d);
+  if (status == STATUS_OK)
+    status = graph_build(&s->graph, &s->model, &p->schemas, &a, &d);
+  if (status == STATUS_OK)
+    raised = raise_model(r, s, p, variant, &a, &d);
+  if (!raised)
+    return;
+  if (status == STATUS_OK)
+    status = convert(s, p, out, variant, &a, &d);
+  if (status != STATUS_OK) {
     result_set(r, OUTCOME_BROKEN, "%s: %s: %s", d.node, d.tensor, d.message);
     return;
   }
@@ -197,13 +223,15 @@ static void try_model(struct result *r, const struct program *p, const char *pat
     result_set(r, OUTCOME_BROKEN, "%s", fault);
     return;
   }
-  struct comparison c = {.engine = p->engine,
-                         .schemas = &p->schemas,
-                         .source = &s->graph,
-                         .emitted = &s->emitted_graph,
-                         .format = variant->format->id,
-                         .plan = &s->plan,
-                         .float_nodes = r->float_nodes};
+  struct comparison c = {
+      .engine = p->engine,
+      .schemas = &p->schemas,
+      .source = &s->graph,
+      .emitted = &s->emitted_graph,
+      .format = variant->format->id,
+      .results = policy_is_operand_format(variant->format->id) ? FORMAT_FP32 : variant->format->id,
+      .plan = &s->plan,
+      .float_nodes = r->float_nodes};
   compare_with_published(r, &c, &a);
 }
 
@@ -408,6 +436,10 @@ static bool read_exclusions(struct program *p, const char *path) {
   return good;
 }
 
+// Of the tests' inputs to matrix products, which no trace has seen; larger ones saturate, in the
+// source's run on rounded inputs too.
+#define OPERANDS_UP_TO 16
+
 static enum status add_variant(struct program *p, const char *name, const char *policy,
                                struct diag *d) {
   size_t length = strcspn(name, "-");
@@ -421,7 +453,18 @@ static enum status add_variant(struct program *p, const char *name, const char *
       .name = name, .format = f, .narrow_interface = narrow, .magnitude = scaled ? 0x1p20f : 1};
   TRY(policy_load(&v->policy, policy, &p->arena, d));
   TRY(policy_override_io(&v->policy, narrow ? "narrow" : "keep", &p->arena, d));
-  return policy_override_format(&v->policy, f->name, &p->arena, d);
+  bool operands = policy_is_operand_format(f->id);
+  TRY(policy_override_format(&v->policy, operands ? "fp32" : f->name, &p->arena, d));
+  if (operands) {
+    v->magnitude = OPERANDS_UP_TO;
+    v->policy.operands = (struct operand_policy){.wanted = true,
+                                                 .given = true,
+                                                 .format = f->id,
+                                                 .margin = 1,
+                                                 .max_zero_fraction = 1,
+                                                 .max_subnormal_fraction = 1};
+  }
+  return STATUS_OK;
 }
 
 static enum status set_up(struct program *p, char **arguments, struct diag *d) {

@@ -13,9 +13,10 @@ enum outcome {
   OUTCOME_SOURCE_DIFFERS,  // the source's own outputs are not the published ones: nothing to
                            // compare
   OUTCOME_MATCHED,
-  OUTCOME_UNCHANGED,  // nothing is narrow: outputs are those of the source
-  OUTCOME_NO_KERNEL,  // the engine cannot run the source
-  OUTCOME_NO_DATA,    // sequences, maps or optionals, or data that do not fit the model
+  OUTCOME_UNCHANGED,   // nothing is narrow: outputs are those of the source
+  OUTCOME_NOT_RAISED,  // its opset cannot be raised to one that knows the format: text says why
+  OUTCOME_NO_KERNEL,   // the engine cannot run the source
+  OUTCOME_NO_DATA,     // sequences, maps or optionals, or data that do not fit the model
   OUTCOME_COUNT
 };
 
@@ -35,7 +36,8 @@ struct comparison {
   struct engine *engine;
   const struct schema_table *schemas;
   struct graph *source, *emitted;
-  enum format_id format;
+  enum format_id format;   // of what is narrow; in the plan's operand format: of operands, ...
+  enum format_id results;  // ... and of nodes' results
   const struct plan *plan;
   int float_nodes;
 };

@@ -16,6 +16,10 @@
 // terms then count n-fold, and over the whole tensor (largest |r - a|, largest |r|), since an error
 // may move from one element to another.
 //
+// Where operands alone are narrow, results are not rounded: u is then that of fp32 for one node,
+// and of the operands' format for more, since what is computed between them is rounded as operands
+// are.
+//
 // Integers, booleans and strings must equal the published ones, or else those of the run on rounded
 // inputs: an operator that decides on floats may decide otherwise if these are rounded.
 #include "conformance.h"
@@ -85,11 +89,20 @@ static enum status runner_run(struct runner *r, const struct graph *g, const str
 
 // ---- rounding inputs and constants as the emitted model does ----
 
-// Whether the emitted model has a narrow copy of the source's value, in its place or beside it.
-static bool is_rounded(const struct comparison *c, int v, struct arena *a) {
+// How the emitted model rounds the source's value, if it has a narrow copy of it, in its place or
+// beside it.
+static bool is_rounded(const struct comparison *c, int v, struct round_mode *mode,
+                       struct arena *a) {
   struct copy *copies;
+  *mode = (struct round_mode){.format = &formats[c->format]};
   if (v < 0 || !c->plan->values[v].considered)
     return false;
+  const struct operand_plan *operand = c->plan->values[v].operand;
+  if (operand) {
+    mode->saturate = true;
+    mode->scale_log2 = operand->scale_log2;
+    return true;
+  }
   size_t n = plan_copies(c->source, c->plan, v, &copies, a);
   for (size_t i = 0; i < n; i++)
     if (copies[i].format == c->format)
@@ -100,13 +113,13 @@ static bool is_rounded(const struct comparison *c, int v, struct arena *a) {
 // `g` is of a copy of the source: its values have the same ids.
 static enum status round_constants(const struct comparison *c, struct graph *g, struct arena *a,
                                    struct diag *d) {
-  const struct round_mode mode = {.format = &formats[c->format]};
+  struct round_mode mode;
   for (int v = 0; v < g->n_values; v++) {
     const struct value *value = &g->values[v];
     Onnx__TensorProto *t = graph_is_fp32(g, v) ? graph_constant(g, v) : NULL;
     if (!t && value->initializer && graph_is_fp32(g, v))
       t = value->initializer;
-    if (!t || !is_rounded(c, v, a))
+    if (!t || !is_rounded(c, v, &mode, a))
       continue;
     struct tensor view;
     TRY(tensor_read(g->model, t, a, &view, d));
@@ -124,14 +137,14 @@ static enum status round_constants(const struct comparison *c, struct graph *g, 
 
 static struct sample round_sample(const struct comparison *c, const struct sample *sample,
                                   struct arena *a) {
-  const struct round_mode mode = {.format = &formats[c->format]};
+  struct round_mode mode;
   struct sample copy = *sample;
   copy.arrays = arena_array(a, sample->n_arrays, sizeof *copy.arrays);
   for (size_t i = 0; i < sample->n_arrays; i++) {
     struct array *array = &copy.arrays[i];
     *array = sample->arrays[i];
     if (array->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
-        !is_rounded(c, graph_lookup(c->source, 0, array->name), a))
+        !is_rounded(c, graph_lookup(c->source, 0, array->name), &mode, a))
       continue;
     float *x = arena_alloc(a, array->size);
     round_array(&mode, array->data, x, array->size / sizeof *x);
@@ -239,7 +252,9 @@ static ptrdiff_t source_fault(const struct quadruple *q, const struct largest *m
 // The error at element i as a share of what is allowed: see the top.
 static double judge_element(const struct comparison *c, const struct quadruple *q,
                             const struct largest *most, size_t i) {
-  const struct format *f = &formats[c->format];
+  // Of one node with narrow operands, the result is not rounded but in fp32.
+  const struct format *f = &formats[c->results],
+                      *u_of = c->float_nodes > 1 ? &formats[c->format] : f;
   double p = q->p[i], e = q->e[i];
   if (same_value(p, e))
     return 0;
@@ -247,10 +262,10 @@ static double judge_element(const struct comparison *c, const struct quadruple *
   double rounded = round_double(f, q->r[i], false, false);
   if (!isfinite(rounded) || !isfinite(e))
     return same_value(rounded, e) || same_value(q->r[i], e) ? 0 : INFINITY;
-  double u = f->eps / 2, n = c->float_nodes;
+  double u = u_of->eps / 2, n = c->float_nodes;
   double change = n > 1 ? most->change : fabs(q->r[i] - q->a[i]);
   double value = n > 1 ? most->value : fabs(q->r[i]);
-  double allowed = n * (change + u * value + f->min_subnormal / 2) + engine_tolerance(p, most);
+  double allowed = n * (change + u * value + u_of->min_subnormal / 2) + engine_tolerance(p, most);
   return fabs(e - p) / allowed;
 }
 
@@ -390,6 +405,7 @@ static void load_as_it_is(struct result *r, const struct comparison *c, struct a
   struct session *session = NULL;
   enum status status = clone_pack(&packed, &copy, a, &d);
   struct session_options options = {.optimisation = OPTIMISE_ALL,
+                                    .keep_quantised = c->results != c->format,
                                     .threads = 1,
                                     .initializers = packed.initializers,
                                     .n_initializers = packed.n_initializers};

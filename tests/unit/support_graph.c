@@ -50,7 +50,7 @@ static int element_type(const char *name, size_t length) {
       "undefined",      "float",      "uint8",          "int8",       "uint16",   "int16",
       "int32",          "int64",      "string",         "bool",       "float16",  "double",
       "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
-      "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4"};
+      "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
       return (int)i;

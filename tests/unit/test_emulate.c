@@ -259,10 +259,58 @@ static void emulate_refuses_by_name_a_bitcast_of_a_narrow_tensor(void **state) {
   expect_refusal(f, "BitCast", "x");
 }
 
+// ---- weights in 4 bits ----
+
+// Codes of 3 x 2 in blocks of 2 rows, in front of a product in fp16.
+static void weight_in_blocks(struct planning *f, const char *scale_type, const uint16_t *scales,
+                             size_t n_scales) {
+  static const uint8_t codes[] = {0x12, 0xF7, 0x0D};  // 1 0.5, 6 -6, -3 0
+  f->b.model->opset_import[0]->version = 23;
+  build_input(&f->b, "x", "float16[2,3]");
+  build_raw(&f->b, "w", "float4e2m1[3,2]", codes, sizeof codes);
+  build_raw(&f->b, "s", scale_type, scales, n_scales * sizeof *scales);
+  Onnx__NodeProto *node = build_node(&f->b, "DequantizeLinear", "w s", "d");
+  build_int(&f->b, node, "axis", 0);
+  build_int(&f->b, node, "block_size", 2);
+  build_node(&f->b, "MatMul", "x d", "y");
+  build_output(&f->b, "y", "float16[2,2]");
+}
+
+static void emulate_decodes_weights_that_the_engine_cannot(void **state) {
+  struct planning *f = *state;
+  weight_in_blocks(f, "float16[2,2]", (uint16_t[]){0x3C00, 0x4000, 0x3800, 0x3400}, 4);
+  carry(f);
+  expect_no_narrow_type(f);
+  const Onnx__TensorProto *d = graph_constant(&f->emitted, value_id(&f->emitted, "d"));
+  assert_non_null(d);
+  assert_int_equal(d->data_type, FLOAT);
+  // Rows 0 and 1 by (1, 2), row 2 by (0.5, 0.25).
+  assert_int_equal(d->raw_data.len, 6 * sizeof(float));
+  assert_memory_equal(d->raw_data.data, ((float[]){1, 1, 6, -12, -1.5f, 0}), 6 * sizeof(float));
+  assert_int_equal(emitted_count(f, "DequantizeLinear"), 0);
+  assert_null(emitted_initializer(f, "w"));  // the engine refuses what nobody reads
+  assert_null(emitted_initializer(f, "s"));
+  assert_int_equal(rounds(f), 1);
+}
+
+static void emulate_refuses_blocks_with_too_few_scales(void **state) {
+  struct planning *f = *state;
+  weight_in_blocks(f, "float16[1,2]", (uint16_t[]){0x3C00, 0x4000}, 2);
+  planning_index(f);
+  f->changed = clone_model(&f->m, &f->arena);
+  struct graph index;
+  assert_int_equal(graph_build(&index, &f->changed, f->schemas, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(emulate_model(&f->changed, &index, false, &f->arena, &f->d), STATUS_MODEL);
+  assert_non_null(strstr(f->d.message, "not as many scales as blocks"));
+  diag_clear(&f->d);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(emulate_leaves_a_wide_model_alone),
+      TEST(emulate_decodes_weights_that_the_engine_cannot),
+      TEST(emulate_refuses_blocks_with_too_few_scales),
       TEST(emulate_carries_every_declaration_and_constant_as_float),
       TEST(emulate_rounds_what_computes_and_not_what_moves),
       TEST(emulate_rounds_sums_of_scattered_elements),

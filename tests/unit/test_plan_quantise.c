@@ -319,6 +319,18 @@ static void a_weight_is_counted_exactly(void **state) {
   assert_float_equal(operand(f, "w")->zero_fraction, 0.75, 0);
 }
 
+// 65504 is 255.9 times 2^8, which rounds to 256: infinite in fp16.
+static void a_value_that_rounds_beyond_its_products_format_is_no_operand(void **state) {
+  struct planning *f = begin(state, 19);
+  build_input(&f->b, "x", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){65504, 1000, 1000, 1000});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_index(f);
+  expect_reason(f, REASON_OVERFLOW);
+  assert_int_equal(node_format(f, "y"), FORMAT_FP16);
+}
+
 static void float8_needs_opset_19(void **state) {
   struct planning *f = begin(state, 18);
   product(f);
@@ -519,6 +531,7 @@ int main(void) {
       TEST(an_unstable_value_is_no_operand),
       TEST(values_that_vanish_or_were_not_seen_are_no_operands),
       TEST(a_weight_is_counted_exactly),
+      TEST(a_value_that_rounds_beyond_its_products_format_is_no_operand),
       TEST(float8_needs_opset_19),
       TEST(products_without_a_second_float_operand_are_left),
       TEST(a_product_that_gains_less_than_its_quantise_stays),

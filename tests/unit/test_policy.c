@@ -131,6 +131,7 @@ static void policy_refuses_mistakes_with_their_place(void **state) {
        "\"operands\": {\"margin\": 1, \"max_zero_fraction\": 0, \"max_subnormal_fraction\": 0}, "
        "\"target\": \"accelerator\"",
        "p.json:1", "\"operands\" is for ladders that begin", ""},
+      {"[\"fp16\", \"bf16\"", "[\"fp4e2m1\", \"bf16\"", "p.json:1", "\"weights\" is missing", ""},
       {"[\"fp16\", \"bf16\"", "[\"tf32\", \"bf16\"", "p.json:3", "tf32 is a setting", ""},
       {"[\"fp16\", \"bf16\"", "[\"float16\", \"bf16\"", "p.json:3", "write \"fp16\" for", ""},
       {"[\"fp16\", \"bf16\"", "[\"fp17\", \"bf16\"", "p.json:3", "unknown value \"fp17\"",
