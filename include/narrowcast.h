@@ -30,7 +30,8 @@
  *
  * Threads. A handle may be used by one thread at a time, different handles by different threads at
  * the same time. The functions that read results (from narrowcast_json on) count as use. The locale
- * of the process does not matter, and is not changed. No signal handler is set.
+ * of the process does not matter, and is not changed. No signal handler is set. A result is tried
+ * in a forked child: an allocator that is not safe against fork (a sanitizer's) may lock it up.
  *
  * ONNX Runtime is loaded when a stage first needs it, at run time: narrowcast_set_engine, else the
  * environment's NARROWCAST_ORT, else the loader's libonnxruntime.so. It runs in the calling
