@@ -214,16 +214,20 @@ enum status file_check_place(const char *path, struct diag *d) {
   TRY(check_path(&path, target, d));
   folder_of(path, folder);
   struct stat s;
-  if (stat(folder, &s) == 0 && S_ISDIR(s.st_mode) && access(folder, W_OK | X_OK) == 0)
+  int error = 0;
+  if (stat(folder, &s) != 0)
+    error = errno;
+  else if (!S_ISDIR(s.st_mode))
+    error = ENOTDIR;
+  else if (access(folder, W_OK | X_OK) != 0)
+    error = errno;
+  if (error == 0)
     return STATUS_OK;
   size_t last = strlen(folder) - 1;
   if (last > 0)
     folder[last] = '\0';  // its slash
-  const char *why = stat(folder, &s) != 0 ? strerror(errno)
-                    : S_ISDIR(s.st_mode)  ? "no file may be made there"
-                                          : "Not a directory";
   diag_at(d, path, NULL, NULL);
-  return diag_fail(d, STATUS_IO, "cannot be written: its folder %s: %s", folder, why);
+  return diag_fail(d, STATUS_IO, "cannot be written: its folder %s: %s", folder, strerror(error));
 }
 
 // Standard output is what the caller opened, and is only passed on to.

@@ -343,7 +343,7 @@ test_a_read_only_disk_is_told() {
   in_tmpfs '
     mount -o remount,ro disk
     with_code 7 convert "$model" --data "$data" -o disk/y.onnx
-    has err "narrowcast: disk/y.onnx: cannot be written: Read-only file system"
+    has err "narrowcast: disk/y.onnx: cannot be written: its folder disk: Read-only file system"
     printf "  %-24s %-30s %s\n" "disk is read-only" "a tmpfs" "exit code 7"'
 }
 
