@@ -27,9 +27,10 @@ first_line() {
   grep -v 'narrowcast: warning' "$1" | head -n 1
 }
 
-# What a refusal must name: output, amount and sample in one line, and a tensor.
+# What a refusal must name: output, amount and sample in one line (or that the output's shape differs,
+# as the number of boxes does), and a tensor.
 names_culprit() {
-  grep -qE '^  FAILS +[a-z0-9_]+ of .+: .+ worst on .+' "$1" &&
+  grep -qE '^  FAILS +[a-z0-9_]+ of .+: (.+ worst on .+|its shape differs from fp32 in .+)' "$1" &&
     grep -qE '(largest error of its own|first tensor that is not finite): .' "$1"
 }
 

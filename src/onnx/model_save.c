@@ -91,6 +91,7 @@ struct saver {
   struct arena arena;  // of this save
   struct diag *d;
   const char *path;  // of the model
+  bool copies;       // it is copied whole, with its data files
   enum external_data where;
   char *location;           // of the data file, as the model names it; DIGITS come at the end
   struct file_writer data;  // begun with the first external tensor
@@ -292,6 +293,15 @@ static bool is_read(const struct model *m, const char *path) {
   return false;
 }
 
+// Whether a copied model reads the file that lies beside it under that name.
+static bool is_copied(const struct saver *s, const char *name) {
+  const struct externals *files = s->copies ? s->m->externals : NULL;
+  for (size_t i = 0; files && i < files->count; i++)
+    if (strcmp(files->files[i].location, name) == 0)
+      return true;
+  return false;
+}
+
 // Data of what stood at this path before, also if a run was killed before its model got there.
 static void remove_old_data(struct saver *s) {
   DIR *dir = opendir(s->path == file_base(s->path) ? "." : beside(s, ""));
@@ -300,7 +310,7 @@ static void remove_old_data(struct saver *s) {
   const char *kept = s->n_offsets ? s->location : "";
   for (const struct dirent *entry; (entry = readdir(dir));)
     if (is_data_of(entry->d_name, file_base(s->path)) && strcmp(entry->d_name, kept) != 0 &&
-        !is_read(s->m, beside(s, entry->d_name)))
+        !is_copied(s, entry->d_name) && !is_read(s->m, beside(s, entry->d_name)))
       unlinkat(dirfd(dir), entry->d_name, 0);
   closedir(dir);
 }
@@ -446,7 +456,7 @@ static enum status copy(struct saver *s) {
 }
 
 enum status model_copy(struct model *m, const char *path, struct diag *d) {
-  struct saver s = {.m = m, .d = d, .path = path};
+  struct saver s = {.m = m, .d = d, .path = path, .copies = true};
   TRY(model_unchanged(m, d));
   enum status status = copy(&s);
   if (status == STATUS_OK)

@@ -527,6 +527,22 @@ static void copy_keeps_bytes_and_brings_data_along(void **state) {
   assert_int_equal(count_files(), 5);
 }
 
+// A result of the program, whose data is named after the model, copied to the same name elsewhere:
+// what came along is not what an earlier model left.
+static void copy_keeps_data_that_is_named_like_an_earlier_results(void **state) {
+  (void)state;
+  assert_int_equal(mkdir(in_folder("to"), 0777), 0);
+  write_numbers("m.onnx.0123456789abcdef.data");
+  write_numbers("to/m.onnx.00000000000000aa.data");
+  const struct range ranges[] = {{"m.onnx.0123456789abcdef.data", "0", "16"}};
+  write_model("m.onnx", ranges, 1);
+  load("m.onnx");
+  assert_int_equal(model_copy(&model, in_folder("to/m.onnx"), &d), STATUS_OK);
+  load("to/m.onnx");
+  reads(0, 0);
+  assert_int_equal(access(in_folder("to/m.onnx.00000000000000aa.data"), F_OK), -1);
+}
+
 static void copy_never_overwrites_other_data(void **state) {
   (void)state;
   assert_int_equal(mkdir(in_folder("to"), 0777), 0);
@@ -598,6 +614,7 @@ int main(void) {
       TEST(save_refuses_more_than_2_gib),
       TEST(copy_keeps_bytes_and_brings_data_along),
       TEST(copy_never_overwrites_other_data),
+      TEST(copy_keeps_data_that_is_named_like_an_earlier_results),
       TEST(file_maps_an_empty_file),
       TEST(file_abandon_is_safe_after_commit),
       TEST(sha256_is_that_of_the_standard),
