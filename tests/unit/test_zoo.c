@@ -1,6 +1,7 @@
 // zoo, survey, result, tree: what a batch rests on. That folders are called safely, that shards are
 // a partition, that a key changes with all that a result depends on and with nothing else, and that
 // a result is read back as it was written.
+// not under valgrind: it lets a file be mapped that no memory can hold
 #define _GNU_SOURCE  // mkdtemp
 #include "result.h"
 #include "tree.h"
