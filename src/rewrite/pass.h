@@ -48,6 +48,10 @@ const char *rewrite_name_with(struct rewrite *w, int v, const char *suffix);
 // Puts a constant's new tensor where the old one was, name and all.
 void rewrite_replace_constant(struct rewrite *w, int v, Onnx__TensorProto *tensor);
 
+// A rank-0 tensor that holds 2^power, which must be a normal number of format f.
+Onnx__TensorProto *rewrite_power_of_two(struct rewrite *w, const char *name, int power,
+                                        enum format_id f);
+
 // Adds a constant beside value v, under the tensor's name: an initializer where v's scope has such,
 // else a Constant node (function bodies; models of IR below 4, where an initializer would have to
 // be a graph input).

@@ -30,17 +30,11 @@ static const char *factor_name(struct rewrite *w, int v, enum format_id f, int k
   int known = shared ? map_get(&w->factors, scope, key) : -1;
   if (known >= 0)
     return w->graph->scopes[scope].graph->initializer[known]->name;
-  float factor = ldexpf(1, k);
-  uint8_t *code = arena_array(w->arena, sizeof factor, 1);
-  struct round_mode mode = {.format = &formats[f]};
-  round_encode_array(&mode, &factor, code, 1);
   const char *name =
       rewrite_new_name(w, arena_printf(w->arena, "narrowcast/2^%d_%s", k, formats[f].name));
-  Onnx__TensorProto *tensor = tensor_new(w->arena, name, formats[f].onnx_type, 0, NULL, code,
-                                         (size_t)formats[f].stored_bits / 8);
   if (shared)
     map_put(&w->factors, scope, key, (int)w->graph->scopes[scope].graph->n_initializer);
-  rewrite_add_constant(w, v, tensor);
+  rewrite_add_constant(w, v, rewrite_power_of_two(w, name, k, f));
   return name;
 }
 

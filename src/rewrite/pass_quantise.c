@@ -21,15 +21,8 @@ static void add_input(struct rewrite *w, Onnx__NodeProto *node, size_t k, const 
 
 // A scalar constant that holds 2^power in format f, and its name.
 static const char *add_scale(struct rewrite *w, int v, int power, enum format_id f) {
-  static const int64_t scalar[1] = {0};
-  float value = ldexpf(1, power);
-  struct round_mode mode = {.format = &formats[f]};
-  uint8_t *code = arena_alloc(w->arena, sizeof value);
-  round_encode_array(&mode, &value, code, 1);
   const char *name = rewrite_name_with(w, v, "scale");
-  rewrite_add_constant(w, v,
-                       tensor_new(w->arena, name, formats[f].onnx_type, 0, scalar, code,
-                                  (size_t)formats[f].stored_bits / 8));
+  rewrite_add_constant(w, v, rewrite_power_of_two(w, name, power, f));
   return name;
 }
 

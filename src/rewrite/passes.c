@@ -115,6 +115,17 @@ void rewrite_add_constant(struct rewrite *w, int v, Onnx__TensorProto *tensor) {
   graph->initializer[graph->n_initializer++] = tensor;
 }
 
+Onnx__TensorProto *rewrite_power_of_two(struct rewrite *w, const char *name, int power,
+                                        enum format_id f) {
+  static const int64_t scalar[1] = {0};
+  float value = ldexpf(1, power);
+  struct round_mode mode = {.format = &formats[f]};
+  uint8_t *code = arena_alloc(w->arena, sizeof value);
+  round_encode_array(&mode, &value, code, 1);
+  return tensor_new(w->arena, name, formats[f].onnx_type, 0, scalar, code,
+                    (size_t)formats[f].stored_bits / 8);
+}
+
 // A model that lists every initializer as an input means them all to be constants
 // (graph_constant); one that is not listed would make the others look meant to be overridden.
 bool rewrite_takes_initializers(const struct rewrite *w, int scope) {
