@@ -190,15 +190,20 @@ work_nasty() {
   mkdir -p "$place"
   for file in "$@"; do
     name=$(basename "$(dirname "$file")")/$(basename "$file")
+    row=$(printf '%-46s' "${file#*/nasty/}")
     for command in inspect "convert --random 1 --threads 1 -o $place/model.onnx"; do
       code=0
       # shellcheck disable=SC2086 # a list of words
       timeout 20 narrowcast $command "$file" >"$place/out" 2>"$place/err" || code=$?
       check_end nasty:end "${command%% *}"
       echo "$code" >>"$place/${command%% *}.codes"
+      row="$row $(printf '%7s' "$code")"
       [ "$code" -le 1 ] || [ ! -e "$place/model.onnx" ] || fault nasty:end 'an error left a file'
       rm -rf "$place/model.onnx"*
     done
+    # Names of hostile models are in its messages: printable, on one line.
+    echo "$row  $(grep -m 1 -E '^narrowcast|error|^result|^wrote' "$place/err" "$place/out" -h |
+      tr -c '[:print:]' ' ' | sed "s|$file|the file|g; s|$place/||g" | cut -c 1-110)" >>"$place/rows"
   done
 }
 
@@ -362,6 +367,8 @@ report_testdata() {
 
 report_nasty() {
   cat "$out"/nasty.*/faults >>"$out/faults" 2>/dev/null
+  printf '%-46s %7s %7s  %s\n' 'broken file: exit codes' inspect convert 'what convert says'
+  sort "$out"/nasty.*/rows
   echo "broken files, exit codes: inspect $(codes "$out"/nasty.*/inspect.codes);" \
     "convert $(codes "$out"/nasty.*/convert.codes)"
   requirement nasty:end 'broken files: no crash or hang, a documented exit code, and the file named'

@@ -105,6 +105,10 @@ test_links_lead_to_files_that_are_there() {
   done
 }
 
+test_tables_of_tests_name_only_tests_that_exist() {
+  "$root/tests/tables.py" >&2
+}
+
 test_readme_lists_every_policy() {
   quietly policy list
   sed -n 's/^\([a-z0-9]*\) .*/\1/p' out >names
