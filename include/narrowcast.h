@@ -30,14 +30,15 @@
  *
  * Threads. A handle may be used by one thread at a time, different handles by different threads at
  * the same time. The functions that read results (from narrowcast_json on) count as use. The locale
- * of the process does not matter, and is not changed. No signal handler is set. A result is tried
- * in a forked child: an allocator that is not safe against fork (a sanitizer's) may lock it up.
+ * of the process does not matter, and is not changed. No signal handler is set, no process is
+ * started, and no call is bounded in time.
  *
  * ONNX Runtime is loaded when a stage first needs it, at run time: narrowcast_set_engine, else the
  * environment's NARROWCAST_ORT, else the loader's libonnxruntime.so. It runs in the calling
- * process: if a model crashes it, it crashes the caller. The program has it in a process of its
- * own; so should a service that converts models of strangers. Some of its versions print to
- * standard error. */
+ * process, also when a result is tried at every optimisation level: if a model crashes it, it
+ * crashes the caller. The program has it in processes of their own, and stops one that hangs; so
+ * should a service that converts models of strangers. Some of its versions print to standard
+ * error. */
 #ifndef NARROWCAST_H
 #define NARROWCAST_H
 

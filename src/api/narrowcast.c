@@ -69,6 +69,7 @@ struct narrowcast *narrowcast_new(void) {
     return NULL;
   }
   nc->settings.quiet = true;
+  nc->settings.in_process = true;
   nc->settings.command = "convert";
   run_begin(&nc->run, &nc->settings, &nc->diag);
   return nc;

@@ -8,8 +8,9 @@
 #include <sys/types.h>
 
 // Forks. Returns 0 in the child, its number in the parent, and -1 with the diag filled (STATUS_IO).
-// The child is killed when its parent ends, however that happens. Call before any thread exists:
-// only the calling one goes on in the child.
+// The child is killed when its parent ends, however that happens. Only for a process that is ours
+// and while it has one thread: SIGCHLD is set to its default, and a lock that another thread holds
+// stays locked in the child for ever.
 pid_t child_fork(struct diag *d);
 
 // Waits for the end of a child and returns its state, as waitpid(2) gives it.

@@ -129,9 +129,19 @@ static void add_override(struct settings *s, const char *kind, const char *glob,
   append(&s->overrides, &s->n_overrides, glob, a);
 }
 
+// The long name, however it was written.
+static const char *option_name(char letter) {
+  for (int i = 0; options[i].name; i++)
+    if (options[i].letter == letter)
+      return options[i].name;
+  return "";
+}
+
 static enum status apply(struct settings *s, char letter, const char *argument, struct arena *a,
                          struct diag *d) {
   unsigned long long number = 0;
+  if (argument && !argument[0])
+    return diag_fail(d, STATUS_USAGE, "--%s: the value is empty", option_name(letter));
   switch (letter) {
   case 'p': s->policy = argument; break;
   case 'd': s->data = argument; break;
@@ -260,6 +270,10 @@ enum status options_parse(struct settings *s, const struct command *command, int
                      left < command->least ? "%s: %s is missing" : "%s: more than %s given",
                      command->name, command->arguments);
   }
+  for (int i = optind; i < argc; i++)
+    if (!argv[i][0])
+      return diag_fail(d, STATUS_USAGE, "%s: an argument is empty: it should be %s", command->name,
+                       command->arguments);
   s->model = left > 0 ? argv[optind] : NULL;
   s->second = left > 1 ? argv[optind + 1] : NULL;
   s->arguments = (const char *const *)&argv[optind];

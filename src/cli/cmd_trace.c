@@ -61,7 +61,7 @@ enum status command_trace(struct run *r) {
   }
   if (s->n_checkpoints)
     TRY(checkpoints_trace(&r->trace, &r->graph, s->checkpoints, s->n_checkpoints,
-                          (size_t)r->policy.window, r->diag));
+                          (size_t)r->policy.window, &s->model_limits, r->diag));
   TRY(model_unchanged(&r->model, r->diag));
   TRY(trace_write(&r->trace, &r->graph, output, r->diag));
   if (!s->to_stdout)

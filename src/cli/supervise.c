@@ -7,6 +7,7 @@
 // handlers nor global state: they are passed on to the child, whose end then decides.
 #include "supervise.h"
 
+#include "arena.h"
 #include "child.h"
 #include "clock.h"
 #include "file.h"
@@ -166,6 +167,27 @@ static enum status supervise_child(struct run *r, pid_t child, const sigset_t *s
   return r->recorder->status;
 }
 
+// Where memory runs out in our own code, that is an error like any other. What is jumped over ends
+// with this process; sessions may still be open, so the engine stays for them.
+static enum status work_in_memory(struct run *r, command_run *work) {
+  struct memory_catch here;
+  memory_catch_set(&here);
+  if (setjmp(here.place) == 0) {
+    enum status status = work(r);
+    memory_catch_set(NULL);
+    return status;
+  }
+  memory_catch_set(NULL);
+  r->engine = NULL;
+  r->has_trace = false;
+  diag_clear(r->diag);
+  diag_at(r->diag, r->settings->model, NULL, NULL);
+  diag_hint(r->diag, r->settings->memory_limit ? "A larger --memory-limit may do."
+                                               : "Fewer jobs at a time, or more memory, may do.");
+  return diag_fail(r->diag, STATUS_IO, "memory ran out in %s: %zu bytes could not be had",
+                   r->recorder->stage, here.bytes);
+}
+
 enum status supervise(struct run *r, command_run *work) {
   r->recorder = recorder_open();
   if (!r->recorder || !file_share_pending())
@@ -182,7 +204,7 @@ enum status supervise(struct run *r, command_run *work) {
   if (r->settings->memory_limit)
     child_limit_memory(r->settings->memory_limit);
   recorder_stage(r->recorder, "the preparation", false);
-  enum status status = work(r);
+  enum status status = work_in_memory(r, work);
   if (status == STATUS_ENGINE && r->settings->memory_limit && !r->diag->hint[0])
     diag_hint(r->diag, "%s", more_memory);
   return status;

@@ -13,16 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+// "https://host/file", "file:///a": RFC 3986, section 3.1.
+static bool is_url(const char *location) {
+  size_t scheme = strspn(location, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                   "0123456789+-.");
+  return scheme > 1 && strncmp(location + scheme, "://", 3) == 0;
+}
+
 const char *external_location_fault(const char *location) {
   char first = (char)(location[0] | 0x20);
   if (!location[0])
     return "is empty";
+  if (is_url(location))
+    return "is a URL";
+  if (strncmp(location, "\\\\", 2) == 0 || strncmp(location, "//", 2) == 0)
+    return "names a file of another machine (a UNC path)";
   if (location[0] == '/')
     return "is an absolute path";
-  if (strchr(location, '\\'))
-    return "has a backslash";
   if (first >= 'a' && first <= 'z' && location[1] == ':')
-    return "names a drive";
+    return "begins with the name of a drive";
+  if (strchr(location, '\\'))
+    return "has a backslash, where a path in a model has '/'";
   for (const char *part = location; part; part = strchr(part, '/')) {
     part += *part == '/';
     if (part[0] == '.' && part[1] == '.' && (part[2] == '/' || !part[2]))
@@ -114,7 +125,8 @@ static enum status find_file(struct model *m, const char *location, int *file, s
   if (!fault && !plain[0])
     fault = "names a folder";
   if (fault) {
-    diag_hint(d, "External data must be a file below the model's own folder.");
+    diag_hint(d, "External data must lie beside the model, or in a folder below that. Put the file "
+                 "there, and its name into the model: no program fetches it from elsewhere.");
     return diag_fail(d, STATUS_MODEL, "external data location '%s' %s", location, fault);
   }
   *file = map_get(&e->index, 0, plain);

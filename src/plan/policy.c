@@ -40,11 +40,11 @@ enum status policy_load(struct policy *p, const char *name_or_path, struct arena
   const char *text = policy_text(name_or_path);
   if (text)
     return policy_parse(p, text, arena_printf(a, "%s.json", name_or_path), a, d);
-  const char *nearest = nearest_name(name_or_path, shipped);
-  diag_hint(d,
-            "%s%s%sThe policies inside are fp16, bf16, balanced, fp8 and tf32; a file's name has a "
-            "/ or a .",
-            nearest ? "Did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
+  const char *nearest = nearest_name(name_or_path, shipped), *names = shipped[0];
+  for (const char *const *s = shipped + 1; *s; s++)
+    names = arena_printf(a, "%s, %s", names, *s);
+  diag_hint(d, "%s%s%sThe policies inside are %s; a file's name has a / or a .",
+            nearest ? "Did you mean " : "", nearest ? nearest : "", nearest ? "? " : "", names);
   return diag_fail(d, STATUS_POLICY, "there is no policy called \"%s\"", name_or_path);
 }
 

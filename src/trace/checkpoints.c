@@ -8,6 +8,7 @@
 
 struct checkpoint {
   const char *path;
+  const struct model_limits *limits;
   struct arena arena;
   struct model model;        // of an .onnx file
   struct array_list arrays;  // of a .safetensors file
@@ -28,7 +29,7 @@ static enum status read_arrays(struct checkpoint *c, struct diag *d) {
 }
 
 static enum status read_model(struct checkpoint *c, struct diag *d) {
-  TRY(model_load(&c->model, &c->arena, c->path, NULL, d));
+  TRY(model_load(&c->model, &c->arena, c->path, c->limits, d));
   const Onnx__GraphProto *g = c->model.proto->graph;
   for (size_t i = 0; g && i < g->n_initializer; i++)
     if (g->initializer[i]->name)
@@ -36,8 +37,9 @@ static enum status read_model(struct checkpoint *c, struct diag *d) {
   return STATUS_OK;
 }
 
-static enum status checkpoint_open(struct checkpoint *c, const char *path, struct diag *d) {
-  *c = (struct checkpoint){.path = path};
+static enum status checkpoint_open(struct checkpoint *c, const char *path,
+                                   const struct model_limits *limits, struct diag *d) {
+  *c = (struct checkpoint){.path = path, .limits = limits};
   c->names.arena = &c->arena;
   if (ends_with(path, ".safetensors"))
     return read_arrays(c, d);
@@ -200,7 +202,7 @@ static void add_sites(struct trace *t, const struct graph *g) {
 }
 
 enum status checkpoints_trace(struct trace *t, struct graph *g, const char *const *paths, size_t n,
-                              size_t window, struct diag *d) {
+                              size_t window, const struct model_limits *limits, struct diag *d) {
   struct checkpoint pair[2] = {{0}};  // file i is in pair[i % 2]
   size_t first_site = t->n_sites;
   if (n < 2)
@@ -210,7 +212,7 @@ enum status checkpoints_trace(struct trace *t, struct graph *g, const char *cons
   enum status status = STATUS_OK;
   for (size_t i = 0; i < n && status == STATUS_OK; i++) {
     struct checkpoint *after = &pair[i % 2], *before = &pair[(i + 1) % 2];
-    status = checkpoint_open(after, paths[i], d);
+    status = checkpoint_open(after, paths[i], limits, d);
     if (status == STATUS_OK)
       status = check_names(after, g, d);
     if (status == STATUS_OK && i)

@@ -69,9 +69,21 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
                        const struct plan *p, struct engine *engine, struct samples *samples,
                        const struct verify_options *options, struct arena *a, struct diag *d);
 
-// Loads the emitted model at every optimisation level, runs it on sample `step`, and notes in
-// v->loads what the engine said.
+// How the result is tried.
+struct trial {
+  size_t step;  // the sample that it runs
+  // In the calling process, which a crash of the engine then ends, and a hang stops: the only way
+  // where other threads may exist, since one of them may hold a lock of the engine's, or of an
+  // allocator, that a forked child would find locked for ever. Else each level has a process of
+  // its own, which is stopped after so many seconds.
+  bool in_process;
+  double seconds;
+};
+
+// Loads the emitted model at every optimisation level, runs it on a sample, and notes in v->loads
+// what the engine said, or that it crashed or had to be stopped. Errors: as verify_run's, but those
+// of the engine.
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
-                         struct samples *samples, size_t step, struct diag *d);
+                         struct samples *samples, const struct trial *trial, struct diag *d);
 
 #endif

@@ -1,13 +1,18 @@
 // Whether the engine loads and runs the emitted model as it is, at every optimisation level: in a
-// child process, since engines have crashed on valid models. What it computes is not judged (a CPU
-// computes fp16 as fp32 between Casts); that it computes is.
+// child process where the caller has no other threads, since engines have crashed and hung on valid
+// models. What it computes is not judged (a CPU computes fp16 as fp32 between Casts); that it
+// computes is.
 #include "verify.h"
 
 #include "child.h"
+#include "clock.h"
 #include "clone.h"
 #include "round.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,9 +20,11 @@
 struct attempt {
   struct engine *engine;
   const struct packed_model *packed;
-  const struct graph *emitted;
-  struct samples *samples;
-  size_t step;
+  const struct array *inputs;
+  size_t n_inputs;
+  const char **outputs;  // names
+  size_t n_outputs;
+  const struct trial *trial;
   bool keep_quantised;
 };
 
@@ -37,24 +44,20 @@ static void fit_array(struct array *array, const struct graph *g, struct arena *
   array->size = count * sizeof *codes;
 }
 
-static enum status run_once(const struct attempt *t, struct session *session, struct diag *d) {
-  struct sample sample;
-  TRY(samples_read(t->samples, t->step, &sample, d));
-  size_t n_inputs = 0, n_outputs = 0;
-  for (size_t i = 0; i < sample.n_arrays; i++) {
-    if (strncmp(sample.arrays[i].name, "label:", 6) == 0)
+// The sample as the emitted model takes it, and the outputs to ask for.
+static void prepare(struct attempt *t, const struct graph *emitted, struct sample *sample) {
+  for (size_t i = 0; i < sample->n_arrays; i++) {
+    if (strncmp(sample->arrays[i].name, "label:", 6) == 0)
       continue;
-    sample.arrays[n_inputs] = sample.arrays[i];
-    fit_array(&sample.arrays[n_inputs++], t->emitted, &sample.arena);
+    sample->arrays[t->n_inputs] = sample->arrays[i];
+    fit_array(&sample->arrays[t->n_inputs++], emitted, &sample->arena);
   }
-  const struct scope *scope = &t->emitted->scopes[0];
-  size_t limit = (size_t)scope->n_outputs;
-  const char **names = arena_array(&sample.arena, limit, sizeof *names);
-  struct array *outputs = arena_array(&sample.arena, limit, sizeof *outputs);
-  for (size_t i = 0; i < limit; i++)
+  t->inputs = sample->arrays;
+  const struct scope *scope = &emitted->scopes[0];
+  t->outputs = arena_array(&sample->arena, (size_t)scope->n_outputs, sizeof *t->outputs);
+  for (int i = 0; i < scope->n_outputs; i++)
     if (scope->outputs[i] >= 0)
-      names[n_outputs++] = t->emitted->values[scope->outputs[i]].name;
-  return session_run(session, sample.arrays, n_inputs, names, n_outputs, outputs, d);
+      t->outputs[t->n_outputs++] = emitted->values[scope->outputs[i]].name;
 }
 
 static enum status load_and_run(const struct attempt *t, enum optimisation level, struct diag *d) {
@@ -68,8 +71,25 @@ static enum status load_and_run(const struct attempt *t, enum optimisation level
   };
   struct session *session;
   TRY(session_open(&session, t->engine, t->packed->bytes, t->packed->size, &options, d));
-  return run_once(t, session, d);
+  struct arena scratch = {0};
+  struct array *results = arena_array(&scratch, t->n_outputs, sizeof *results);
+  enum status status =
+      session_run(session, t->inputs, t->n_inputs, t->outputs, t->n_outputs, results, d);
+  arena_free(&scratch);
+  session_close(session);
+  return status;
 }
+
+// ---- In the calling process ----
+
+static void try_here(const struct attempt *t, enum optimisation level, char *message, size_t size) {
+  struct diag d = {0};
+  message[0] = '\0';
+  if (load_and_run(t, level, &d) != STATUS_OK)
+    snprintf(message, size, "%.*s", (int)size - 1, d.message);
+}
+
+// ---- In a child ----
 
 // The child: writes what went wrong to the pipe, and ends with 0 if nothing did.
 static _Noreturn void child_main(const struct attempt *t, enum optimisation level, int out) {
@@ -80,12 +100,43 @@ static _Noreturn void child_main(const struct attempt *t, enum optimisation leve
   _exit(status == STATUS_OK && written == 0 ? 0 : 1);
 }
 
-static void read_message(int from, char *message, size_t size) {
+// Milliseconds until then, for poll(2).
+static int milliseconds_until(double end) {
+  double left = (end - clock_seconds()) * 1000;
+  return left <= 0 ? 0 : left < INT_MAX ? (int)left + 1 : INT_MAX;
+}
+
+// Reads until the writer has closed its end. False: it has not within so many seconds.
+static bool read_message(int from, double seconds, char *message, size_t size) {
+  double end = clock_seconds() + seconds;
   size_t length = 0;
-  ssize_t got;
-  while (length + 1 < size && (got = read(from, message + length, size - 1 - length)) > 0)
-    length += (size_t)got;
-  message[length] = '\0';
+  for (;;) {
+    struct pollfd readable = {.fd = from, .events = POLLIN};
+    int ready = poll(&readable, 1, milliseconds_until(end));
+    if (ready < 0 && errno == EINTR)
+      continue;
+    ssize_t got = ready > 0 ? read(from, message + length, size - 1 - length) : 0;
+    length += got > 0 ? (size_t)got : 0;
+    message[length] = '\0';
+    if (ready == 0 || got <= 0 || length == size - 1)
+      return ready != 0;
+  }
+}
+
+// Waits for the child and says how it ended, if it did not say so itself.
+static void end_child(pid_t child, bool in_time, double seconds, char *message, size_t size) {
+  char end[80];
+  if (!in_time)
+    kill(child, SIGKILL);
+  int state = child_wait(child);
+  if (!in_time) {
+    snprintf(message, size, "the engine did not end within %.0f s and was stopped", seconds);
+  } else if (WIFSIGNALED(state)) {
+    child_describe(state, end, sizeof end);
+    snprintf(message, size, "the engine %s", end);
+  } else if (WEXITSTATUS(state) != 0 && message[0] == '\0') {
+    snprintf(message, size, "the engine failed without a message");
+  }
 }
 
 // `message` gets "" if all went well.
@@ -102,25 +153,23 @@ static enum status try_in_child(const struct attempt *t, enum optimisation level
     close(ends[0]);
     return d->status;
   }
-  read_message(ends[0], message, size);
+  bool in_time = read_message(ends[0], t->trial->seconds, message, size);
   close(ends[0]);
-  int state = child_wait(child);
-  char end[80];
-  if (WIFSIGNALED(state)) {
-    child_describe(state, end, sizeof end);
-    snprintf(message, size, "the engine %s", end);
-  } else if (WEXITSTATUS(state) != 0 && message[0] == '\0') {
-    snprintf(message, size, "the engine failed without a message");
-  }
+  end_child(child, in_time, t->trial->seconds, message, size);
   return STATUS_OK;
 }
 
+// ---- Levels ----
+
 static enum status try_levels(struct verdict *v, const struct attempt *attempt, struct diag *d) {
   v->loads_everywhere = true;
-  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
-    TRY(try_in_child(attempt, (enum optimisation)level, v->loads[level], sizeof v->loads[level],
-                     d));
-    v->loads_everywhere = v->loads_everywhere && v->loads[level][0] == '\0';
+  for (int i = OPTIMISE_NONE; i <= OPTIMISE_ALL; i++) {
+    enum optimisation level = (enum optimisation)i;
+    if (attempt->trial->in_process)
+      try_here(attempt, level, v->loads[i], sizeof v->loads[i]);
+    else
+      TRY(try_in_child(attempt, level, v->loads[i], sizeof v->loads[i], d));
+    v->loads_everywhere = v->loads_everywhere && v->loads[i][0] == '\0';
   }
   return STATUS_OK;
 }
@@ -134,8 +183,7 @@ static bool holds_float8(const struct graph *g) {
   return false;
 }
 
-enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
-                         struct samples *samples, size_t step, struct diag *d) {
+static void note_missing_kernels(struct verdict *v, const struct graph *emitted) {
   v->has_kernels = true;
   for (int i = 0; i < emitted->n_values; i++) {
     const struct format *f = format_from_onnx(emitted->values[i].type.elem_type);
@@ -144,18 +192,29 @@ enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine
     v->has_kernels = false;
     v->kernels_missing = f->id;
   }
+}
+
+enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
+                         struct samples *samples, const struct trial *trial, struct diag *d) {
+  note_missing_kernels(v, emitted);
   struct arena scratch = {0};
   struct model copy = clone_model(emitted->model, &scratch);
   struct packed_model packed;
+  struct sample sample = {0};
+  struct attempt attempt = {.engine = engine, .packed = &packed, .trial = trial};
   enum status status = clone_pack(&packed, &copy, &scratch, d);
-  struct attempt attempt = {engine, &packed, emitted, samples, step, false};
   if (status == STATUS_OK)
+    status = samples_read(samples, trial->step, &sample, d);
+  if (status == STATUS_OK) {
+    prepare(&attempt, emitted, &sample);
     status = try_levels(v, &attempt, d);
+  }
   if (status == STATUS_OK && !v->loads_everywhere && holds_float8(emitted)) {
     attempt.keep_quantised = true;
     status = try_levels(v, &attempt, d);
     v->loads_unfused = v->loads_everywhere;
   }
+  sample_free(&sample);
   arena_free(&scratch);
   return status;
 }

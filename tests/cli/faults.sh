@@ -145,6 +145,11 @@ test_memory_limit_ends_what_eats_memory() {
   [ "$code" -eq 6 ] || [ "$code" -eq 7 ] # whether the engine found out first, or the program
   has err '--memory-limit may do'
   missing y.onnx
+  # Our own memory runs out: one message, and for programs too.
+  with_code 7 convert "$model" --data "$data" -o y.onnx --memory-limit 1 --json
+  has err 'memory ran out in the preparation' 'A larger --memory-limit may do.'
+  [ "$(wc -l <err)" -eq 2 ]
+  has out '"message": "memory ran out in the preparation'
 }
 
 test_a_limit_that_is_not_reached_changes_nothing() {

@@ -136,8 +136,21 @@ test_option_without_its_value_is_named() {
   has err '-o needs a value'
 }
 
+test_an_empty_value_or_argument_is_refused() {
+  for option in --policy --data -o --overrides --ort --keep --samples; do
+    with_code 2 convert "$digits/digits.onnx" $option ''
+    has err 'the value is empty'
+  done
+  with_code 2 trace "$digits/digits.onnx" --checkpoints a.onnx ''
+  has err '--checkpoints: the value is empty'
+  with_code 2 convert ''
+  has err 'an argument is empty: it should be MODEL'
+  with_code 2 diff plan.json ''
+  has err 'it should be PLAN PLAN'
+}
+
 test_number_that_is_none_is_refused_with_its_range() {
-  for value in ten -1 1.5 '' 99999999999999999999; do
+  for value in ten -1 1.5 99999999999999999999; do
     with_code 2 convert "$digits/digits.onnx" --threads "$value"
     has err '--threads' 'from 0 to'
     with_code 2 convert "$digits/digits.onnx" --random "$value"

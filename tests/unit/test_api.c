@@ -247,20 +247,8 @@ static void *convert_in_a_thread(void *path) {
   return good ? path : NULL;
 }
 
-// A child that is forked while another thread is in the sanitizer's allocator finds it locked for
-// ever, unlike the C library's.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZER_ALLOCATOR
-#endif
-#endif
-
 static void handles_work_in_different_threads_at_once(void **state) {
-#ifdef SANITIZER_ALLOCATOR
-  enum { THREADS = 1 };
-#else
   enum { THREADS = 3 };
-#endif
   struct planning *f = *state;
   static const char *const names[] = {"0.onnx", "1.onnx", "2.onnx"};
   pthread_t threads[THREADS];

@@ -92,7 +92,7 @@ static void checkpoints_are_compared_by_name_whatever_their_kind(void **state) {
                          onnx(f, "c.onnx", 1.25F + 0x1p-12F)};
   trace_init(&t, &f->g);
   t.window = 1;
-  ok(f, checkpoints_trace(&t, &f->g, paths, 3, 1, &f->d));
+  ok(f, checkpoints_trace(&t, &f->g, paths, 3, 1, NULL, &f->d));
   assert_string_equal(w.text, "");
   assert_int_equal(t.n_sites, 2);
   assert_int_equal(t.weight_steps, 2);
@@ -133,7 +133,7 @@ static void checkpoints_tell_what_does_not_match(void **state) {
                          path_of(f, "c.safetensors")};
   struct trace t;
   trace_init(&t, &f->g);
-  ok(f, checkpoints_trace(&t, &f->g, paths, 3, 16, &f->d));
+  ok(f, checkpoints_trace(&t, &f->g, paths, 3, 16, NULL, &f->d));
   assert_non_null(strstr(w.text, "b.safetensors: 1 weights have another shape"));
   assert_non_null(strstr(w.text, "the first is \"w\""));
   assert_non_null(strstr(w.text, "c.safetensors: 1 weights of the model are not in it"));
@@ -148,7 +148,7 @@ static void checkpoints_tell_what_does_not_match(void **state) {
 static void refuses(const char *const *paths, size_t n, struct fixture *f, const char *text) {
   struct trace t;
   trace_init(&t, &f->g);
-  assert_int_not_equal(checkpoints_trace(&t, &f->g, paths, n, 16, &f->d), STATUS_OK);
+  assert_int_not_equal(checkpoints_trace(&t, &f->g, paths, n, 16, NULL, &f->d), STATUS_OK);
   if (!strstr(f->d.message, text))
     fail_msg("\"%s\" is not in: %s", text, f->d.message);
   trace_free(&t);
@@ -180,11 +180,28 @@ static void checkpoints_that_cannot_be_compared_are_refused(void **state) {
   refuses(other, 2, f, "holds no weight");
 }
 
+static void checkpoints_are_read_within_the_limits_of_the_run(void **state) {
+  (void)state;
+  struct warnings w = {""};
+  struct fixture *f = linear(&w);
+  const char *paths[] = {onnx(f, "a.onnx", 1), onnx(f, "b.onnx", 2)};
+  const struct model_limits narrow = {.messages = 3};
+  struct trace t;
+  trace_init(&t, &f->g);
+  ok(f, checkpoints_trace(&t, &f->g, paths, 2, 1, NULL, &f->d));
+  assert_int_equal(checkpoints_trace(&t, &f->g, paths, 2, 1, &narrow, &f->d), STATUS_MODEL);
+  assert_non_null(strstr(f->d.message, "messages"));
+  assert_non_null(strstr(f->d.file, "a.onnx"));
+  trace_free(&t);
+  fixture_end(f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(checkpoints_are_compared_by_name_whatever_their_kind),
       cmocka_unit_test(checkpoints_tell_what_does_not_match),
       cmocka_unit_test(checkpoints_that_cannot_be_compared_are_refused),
+      cmocka_unit_test(checkpoints_are_read_within_the_limits_of_the_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,7 +187,14 @@ static void external_refuses_locations_outside_the_folder(void **state) {
               {"a/..", "'..'"},
               {"..", "'..'"},
               {"..\\w.bin", "backslash"},
+              {"a\\w.bin", "backslash"},
               {"C:w.bin", "drive"},
+              {"c:\\w.bin", "drive"},
+              {"\\\\server\\share\\w.bin", "UNC"},
+              {"//server/share/w.bin", "UNC"},
+              {"https://host/w.bin", "a URL"},
+              {"file:///w.bin", "a URL"},
+              {"S3://bucket/w.bin", "a URL"},
               {"", "empty"},
               {".", "names a folder"},
               {"./", "names a folder"},
@@ -196,6 +203,7 @@ static void external_refuses_locations_outside_the_folder(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     refuses(&(struct range){rows[i].location, "0", "16"}, STATUS_MODEL, rows[i].message);
   assert_null(external_location_fault("..a/b..c/...d"));
+  assert_null(external_location_fault("http/w:x.bin"));
   refuses(&(struct range){NULL, "0", "16"}, STATUS_MODEL, "no 'location'");
 }
 

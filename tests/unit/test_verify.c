@@ -270,13 +270,18 @@ static void verify_runs_a_narrow_interface(void **state) {
 }
 
 // Whether the engine loads the model and runs it, on a sample made up for the source's inputs.
-static enum status loads(struct planning *f, struct verdict *v, struct engine *engine,
-                         struct graph *g) {
+static enum status loads_in(struct planning *f, struct verdict *v, struct engine *engine,
+                            struct graph *g, struct trial trial) {
   struct samples *samples;
   assert_int_equal(samples_random(&samples, &f->g, 1, 1, &f->arena, &f->d), STATUS_OK);
-  enum status status = verify_loads(v, g, engine, samples, 0, &f->d);
+  enum status status = verify_loads(v, g, engine, samples, &trial, &f->d);
   samples_close(samples);
   return status;
+}
+
+static enum status loads(struct planning *f, struct verdict *v, struct engine *engine,
+                         struct graph *g) {
+  return loads_in(f, v, engine, g, (struct trial){.seconds = 1000});
 }
 
 static void verify_takes_bf16_where_the_engine_has_no_kernels(void **state) {
@@ -308,6 +313,40 @@ static void verify_loads_a_sound_model_at_every_level(void **state) {
   for (int level = 0; level < 4; level++)
     assert_string_equal(v.loads[level], "");
   assert_true(v.loads_everywhere && v.has_kernels);
+  engine_close(engine);
+}
+
+static void verify_tries_in_the_calling_process_if_asked(void **state) {
+  struct planning *f = *state;
+  everything(f);
+  struct engine *engine = opened_engine(f);
+  struct verdict v = {0}, apart = {0};
+  assert_int_equal(loads_in(f, &v, engine, &f->emitted, (struct trial){.in_process = true}),
+                   STATUS_OK);
+  assert_true(v.loads_everywhere && v.has_kernels);
+  // What the engine says arrives alike.
+  f->emitted.model->proto->graph->node[0]->op_type = (char *)"NoSuchOperator";
+  assert_int_equal(loads_in(f, &v, engine, &f->emitted, (struct trial){.in_process = true}),
+                   STATUS_OK);
+  assert_int_equal(loads(f, &apart, engine, &f->emitted), STATUS_OK);
+  for (int level = 0; level < 4; level++) {
+    assert_non_null(strstr(v.loads[level], "NoSuchOperator"));
+    assert_string_equal(v.loads[level], apart.loads[level]);
+  }
+  assert_false(v.loads_everywhere);
+  engine_close(engine);
+}
+
+// An engine that hangs is no other than one that is given too little time.
+static void verify_stops_a_trial_that_hangs(void **state) {
+  struct planning *f = *state;
+  everything(f);
+  struct engine *engine = opened_engine(f);
+  struct verdict v = {0};
+  assert_int_equal(loads_in(f, &v, engine, &f->emitted, (struct trial){.seconds = 0}), STATUS_OK);
+  for (int level = 0; level < 4; level++)
+    assert_string_equal(v.loads[level], "the engine did not end within 0 s and was stopped");
+  assert_false(v.loads_everywhere);
   engine_close(engine);
 }
 
@@ -432,6 +471,8 @@ int main(void) {
       TEST(verify_runs_a_narrow_interface),
       TEST(verify_takes_bf16_where_the_engine_has_no_kernels),
       TEST(verify_loads_a_sound_model_at_every_level),
+      TEST(verify_tries_in_the_calling_process_if_asked),
+      TEST(verify_stops_a_trial_that_hangs),
       TEST(verify_says_that_a_model_loads_but_does_not_run),
       TEST(verify_takes_a_function_whose_branch_captures),
       TEST(verify_takes_names_that_it_would_make),
