@@ -72,6 +72,7 @@ struct narrowcast *narrowcast_new(void) {
   nc->settings.in_process = true;
   nc->settings.command = "convert";
   run_begin(&nc->run, &nc->settings, &nc->diag);
+  run_enter(&nc->run, STAGE_NONE);
   return nc;
 }
 
@@ -117,6 +118,7 @@ static enum narrowcast_status guarded(struct narrowcast *nc, stage *work, const 
   struct memory_catch here, *before = memory_catch_set(&here);
   if (setjmp(here.place) == 0) {
     enum status status = work(nc, argument);
+    run_enter(&nc->run, STAGE_NONE);  // until the next call, time is the caller's
     memory_catch_set(before);
     return (enum narrowcast_status)status;
   }
@@ -414,6 +416,7 @@ static enum status convert(struct narrowcast *nc, const void *nothing) {
   forget(nc, HAS_PLAN | PLAN_WAS_READ | HAS_RESULT | HAS_VERDICT);
   TRY(open_engine(nc));
   TRY(run_until_claims_hold(&nc->run));
+  run_warn_of_idle_overrides(&nc->run);
   now_has(nc, HAS_PLAN | HAS_RESULT);
   return verdict(nc);
 }
@@ -426,6 +429,7 @@ static enum status plan(struct narrowcast *nc, const void *nothing) {
   (void)nothing;
   forget(nc, HAS_PLAN | PLAN_WAS_READ | HAS_RESULT | HAS_VERDICT);
   TRY(run_plan(&nc->run));
+  run_warn_of_idle_overrides(&nc->run);
   return now_has(nc, HAS_PLAN);
 }
 

@@ -52,9 +52,6 @@ enum {
 enum status options_parse(struct settings *s, const struct command *command, int argc, char **argv,
                           bool *help, struct arena *a, struct diag *d);
 
-// Warns of each --keep and --narrow that decided for no node: a misspelt name would else be silent.
-void warn_of_idle_overrides(const struct run *r);
-
 // Help on the program, and on one command.
 void print_help(FILE *out);
 void print_command_help(const struct command *command, FILE *out);

@@ -18,7 +18,8 @@ enum status command_convert(struct run *r) {
   TRY(run_open_samples(r, &r->policy.hold_out));
   TRY(run_trace(r));
   TRY(run_until_claims_hold(r));
-  warn_of_idle_overrides(r);
+  run_enter(r, STAGE_WRITE);
+  run_warn_of_idle_overrides(r);
   TRY(model_unchanged(&r->model, r->diag));
   TRY(records_save(r));
 

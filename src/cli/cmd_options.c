@@ -298,19 +298,6 @@ enum status options_parse(struct settings *s, const struct command *command, int
   return STATUS_OK;
 }
 
-void warn_of_idle_overrides(const struct run *r) {
-  const struct settings *s = r->settings;
-  for (size_t i = 0; i < s->n_overrides; i += 2) {
-    char id[512];  // as policy_override_class calls the rule; one that is cut matches no node
-    snprintf(id, sizeof id, "--%s %s", s->overrides[i], s->overrides[i + 1]);
-    bool decided = false;
-    for (int n = 0; n < r->plan.n_nodes && !decided; n++)
-      decided = strcmp(r->plan.nodes[n].rule_id, id) == 0;
-    if (!decided)
-      diag_warn(r->diag, "%s decides for no node: see the names in the plan", id);
-  }
-}
-
 const char *command_usage(const struct command *command, char text[128]) {
   snprintf(text, 128, "%s%s%s%s", command->arguments[0] ? " " : "", command->arguments,
            command->needed ? " " : "", command->needed ? command->needed : "");

@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include "check.h"
+#include "clock.h"
 #include "clone.h"
 #include "external.h"
 #include "file.h"
@@ -19,8 +20,24 @@ enum {
   IN_MEMORY = 32 * 1024 * 1024,  // bytes of new or copied weights; more go to a temporary file
 };
 
+const char *const run_stage_names[STAGE_COUNT] = {
+    [STAGE_READ] = "reading",      [STAGE_ENGINE] = "engine", [STAGE_SAMPLES] = "samples",
+    [STAGE_TRACE] = "trace",       [STAGE_PLAN] = "plan",     [STAGE_VERIFY] = "verify",
+    [STAGE_PROMOTE] = "promotion", [STAGE_LOADS] = "loads",   [STAGE_WRITE] = "writing",
+};
+
 void run_begin(struct run *r, const struct settings *settings, struct diag *d) {
-  *r = (struct run){.settings = settings, .diag = d};
+  *r = (struct run){.settings = settings, .diag = d, .stage_since = clock_seconds()};
+}
+
+enum run_stage run_enter(struct run *r, enum run_stage stage) {
+  enum run_stage before = r->stage;
+  double now = clock_seconds();
+  if (before != STAGE_NONE)
+    r->seconds[before] += now - r->stage_since;
+  r->stage_since = now;
+  r->stage = stage;
+  return before;
 }
 
 void run_close(struct run *r) {
@@ -61,6 +78,7 @@ static enum status check_tensor(void *context, Onnx__TensorProto *t) {
 }
 
 enum status run_load_model(struct run *r) {
+  run_enter(r, STAGE_READ);
   schema_load(&r->schemas, &r->arena);
   const struct settings *given = r->settings;
   enum status status =
@@ -90,6 +108,7 @@ static enum status raise_to(struct run *r, int opset) {
 }
 
 enum status run_load_policy(struct run *r) {
+  run_enter(r, STAGE_READ);
   const struct settings *s = r->settings;
   TRY(policy_load(&r->policy, s->policy ? s->policy : "fp16", &r->arena, r->diag));
   if (s->by_hand) {
@@ -158,6 +177,7 @@ enum status run_check_outputs(struct run *r, const char *const *paths, int count
 }
 
 enum status run_open_engine(struct run *r) {
+  run_enter(r, STAGE_ENGINE);
   recorder_action(r->recorder, "while the library was opened");
   TRY(engine_open(&r->engine, r->settings->ort, r->diag));
   recorder_engine(r->recorder, engine_info(r->engine)->version);
@@ -188,6 +208,7 @@ static void divide(struct run *r, const struct hold_out *rule, size_t count) {
 }
 
 enum status run_open_samples(struct run *r, const struct hold_out *rule) {
+  run_enter(r, STAGE_SAMPLES);
   const struct settings *s = r->settings;
   if (s->data) {
     TRY(samples_open(&r->samples, &r->graph, s->data, &r->arena, r->diag));
@@ -227,6 +248,7 @@ static enum status parse_feedback(struct run *r, const char *text, struct feedba
 }
 
 enum status run_trace(struct run *r) {
+  run_enter(r, STAGE_TRACE);
   const struct settings *s = r->settings;
   if (s->trace) {
     TRY(trace_read(&r->trace, &r->graph, s->trace, &r->arena, r->diag));
@@ -257,12 +279,19 @@ enum status run_trace(struct run *r) {
   return status;
 }
 
+static void enter_unless_promoting(struct run *r, enum run_stage stage) {
+  if (r->stage != STAGE_PROMOTE)
+    run_enter(r, stage);
+}
+
 enum status run_plan(struct run *r) {
+  enter_unless_promoting(r, STAGE_PLAN);
   return plan_make(&r->plan, &r->graph, r->has_trace ? &r->trace : NULL, &r->policy, &r->promotions,
                    &r->arena, r->diag);
 }
 
 enum status run_read_plan(struct run *r) {
+  run_enter(r, STAGE_READ);
   int opset;
   TRY(plan_read_opset(&opset, r->settings->plan, &r->arena, r->diag));
   TRY(raise_to(r, opset));
@@ -270,6 +299,7 @@ enum status run_read_plan(struct run *r) {
 }
 
 enum status run_rewrite(struct run *r) {
+  enter_unless_promoting(r, STAGE_PLAN);
   arena_free(&r->round);
   spool_free(r->spool);
   r->spool = spool_new(temporary_folder(r), IN_MEMORY);
@@ -298,6 +328,7 @@ static enum status compare_read_back(struct run *r, const struct graph *back, co
 }
 
 enum status run_save(struct run *r, const char *path) {
+  run_enter(r, STAGE_WRITE);
   if (plan_is_identity(&r->plan) && r->settings->external_data == EXTERNAL_AUTO)
     return model_copy(&r->model, path, r->diag);
   TRY(model_save_as(&r->emitted, path, r->settings->external_data, r->diag));

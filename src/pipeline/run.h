@@ -49,6 +49,22 @@ struct settings {
   bool check, json, quiet, save_anyway;
 };
 
+// Where the time of a run goes. Each moment belongs to one stage, so that together they are all.
+enum run_stage {
+  STAGE_READ,  // and check: model, policy, plan
+  STAGE_ENGINE,
+  STAGE_SAMPLES,
+  STAGE_TRACE,
+  STAGE_PLAN,  // and rewrite
+  STAGE_VERIFY,
+  STAGE_PROMOTE,  // plans, rewrites and verifications of all its rounds
+  STAGE_LOADS,    // whether the engine loads the result at every level
+  STAGE_WRITE,
+  STAGE_COUNT,
+  STAGE_NONE = STAGE_COUNT,  // outside the library
+};
+extern const char *const run_stage_names[STAGE_COUNT];
+
 struct run {
   const struct settings *settings;
   struct diag *diag;
@@ -80,10 +96,17 @@ struct run {
   struct rewrite_report rewrite;
   struct verdict verdict;
   bool has_verdict;
+  enum run_stage stage;  // now, since then on the clock
+  double stage_since;
+  double seconds[STAGE_COUNT];  // of the stages before
 };
 
 void run_begin(struct run *r, const struct settings *settings, struct diag *d);
 void run_close(struct run *r);
+
+// From here on the run's time is that of the stage; returns the one before. The functions below
+// call it; nothing that promotion does counts elsewhere, but for STAGE_LOADS.
+enum run_stage run_enter(struct run *r, enum run_stage stage);
 
 enum status run_load_model(struct run *r);
 // Default fp16; with the overrides of the run. If it says so, the model's opset is raised: load the
@@ -98,6 +121,8 @@ enum status run_open_engine(struct run *r);
 enum status run_open_samples(struct run *r, const struct hold_out *rule);
 enum status run_trace(struct run *r);  // or reads --trace
 enum status run_plan(struct run *r);
+// Warns of each --keep and --narrow that decides for no node of the plan, with the reason.
+void run_warn_of_idle_overrides(struct run *r);
 enum status run_read_plan(struct run *r);  // --plan
 enum status run_rewrite(struct run *r);    // a changed copy of the model, in memory
 enum status run_verify(struct run *r);     // and whether the engine loads it

@@ -55,12 +55,16 @@ static double trial_seconds(const struct run *r) {
 }
 
 enum status run_verify(struct run *r) {
+  if (r->stage != STAGE_PROMOTE)
+    run_enter(r, STAGE_VERIFY);
   TRY(judge_claims(r));
   struct trial trial = {r->held_out[0], r->settings->in_process, trial_seconds(r)};
+  enum run_stage before = run_enter(r, STAGE_LOADS);
   recorder_action(r->recorder, "while the result was tried at every optimisation level");
   enum status status =
       verify_loads(&r->verdict, &r->emitted_graph, r->engine, r->samples, &trial, r->diag);
   recorder_stage(r->recorder, "what follows the verification", false);
+  run_enter(r, before);
   return status;
 }
 
@@ -91,10 +95,19 @@ static enum status plan_and_rewrite(struct run *r) {
   return run_rewrite(r);
 }
 
+// With other promotions. What there is to warn of, the first plan has said.
+static enum status plan_again(struct run *r) {
+  void (*warn)(void *, const char *) = r->diag->warn;
+  r->diag->warn = NULL;
+  enum status status = plan_and_rewrite(r);
+  r->diag->warn = warn;
+  return status;
+}
+
 // One that is only tried: whether the engine loads it does not count yet.
 static enum status try_promotions(struct run *r, const struct promotions *all, size_t count) {
   r->promotions = promote_first(all, count, (size_t)r->graph.n_values, &r->arena);
-  TRY(plan_and_rewrite(r));
+  TRY(plan_again(r));
   return judge_claims(r);
 }
 
@@ -111,7 +124,7 @@ static enum status give_back(struct run *r, int rounds) {
   if (enough == all.count && tried == enough)
     return STATUS_OK;
   r->promotions = promote_first(&all, enough, (size_t)r->graph.n_values, &r->arena);
-  TRY(plan_and_rewrite(r));
+  TRY(plan_again(r));
   return run_verify(r);
 }
 
@@ -120,7 +133,7 @@ static enum status give_back(struct run *r, int rounds) {
 static enum status take_back_promotions(struct run *r) {
   r->promotions = (struct promotions){0};
   r->promotion_failed = true;
-  TRY(plan_and_rewrite(r));
+  TRY(plan_again(r));
   return run_verify(r);
 }
 
@@ -149,7 +162,7 @@ static enum status promote_from_inputs(struct run *r, const struct promotions *a
     if (tried == too_few)
       break;
     r->promotions = promote_first(all, tried, (size_t)r->graph.n_values, &r->arena);
-    TRY(plan_and_rewrite(r));
+    TRY(plan_again(r));
     if (plan_is_identity(&r->plan) || r->plan.costs.time_after >= best->seconds) {
       too_many = tried;
       continue;
@@ -173,7 +186,7 @@ static enum status promote_largest_errors(struct run *r, const struct best *best
     if (!promote_choose(&r->promotions, &r->graph, &r->plan, &r->verdict, rehearsal.values, round,
                         &r->arena))
       break;
-    TRY(plan_and_rewrite(r));
+    TRY(plan_again(r));
     if (r->plan.costs.time_after >= best->seconds)
       return STATUS_OK;
     if (plan_is_identity(&r->plan))
@@ -187,20 +200,15 @@ static enum status promote_largest_errors(struct run *r, const struct best *best
 // Two ways to promote: all that is computed first, since its rounding passes through the rest of
 // the network and small errors add up; and what has the largest error of its own. Of the results
 // that hold, the one that is modelled to be faster is taken.
-enum status run_until_claims_hold(struct run *r) {
-  TRY(plan_and_rewrite(r));
-  if (plan_is_identity(&r->plan) && !r->plan.tf32)
-    return STATUS_OK;
-  TRY(run_verify(r));
-  if (r->verdict.holds || r->policy.promotion_rounds == 0)
-    return STATUS_OK;
+static enum status promote_until_claims_hold(struct run *r) {
+  run_enter(r, STAGE_PROMOTE);
   struct verdict unpromoted = r->verdict;
   struct best best = {.seconds = INFINITY};
   struct promotions all = promote_all(&r->graph, &r->plan, &r->verdict, &r->arena);
   TRY(promote_from_inputs(r, &all, &best));
 
   r->promotions = (struct promotions){0};
-  TRY(plan_and_rewrite(r));
+  TRY(plan_again(r));
   r->verdict = unpromoted;
   r->has_verdict = true;
   record_errors(r);
@@ -210,6 +218,16 @@ enum status run_until_claims_hold(struct run *r) {
     return STATUS_OK;
   r->promotions = best.promotions;
   r->promotion_failed = false;
-  TRY(plan_and_rewrite(r));
+  TRY(plan_again(r));
   return run_verify(r);
+}
+
+enum status run_until_claims_hold(struct run *r) {
+  TRY(plan_and_rewrite(r));
+  if (plan_is_identity(&r->plan) && !r->plan.tf32)
+    return STATUS_OK;
+  TRY(run_verify(r));
+  if (r->verdict.holds || r->policy.promotion_rounds == 0)
+    return STATUS_OK;
+  return promote_until_claims_hold(r);
 }

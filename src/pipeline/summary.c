@@ -4,6 +4,7 @@
 #include "json.h"
 #include "plan_cost.h"
 #include "plan_limits.h"
+#include "plan_worth.h"
 #include "verdict_file.h"
 
 #include <inttypes.h>
@@ -284,6 +285,21 @@ static void print_training(const struct plan *p, FILE *out) {
     print_loss_scale(p->training, out);
 }
 
+static void print_promotions(const struct run *r, FILE *out) {
+  const struct promotions *p = r->plan.promotions;
+  bool failed = r->has_verdict && !r->verdict.holds;
+  if (r->promotion_failed)
+    fprintf(out, "promoted     nothing: with all that breaks the claims promoted, nothing would be "
+                 "narrow\n");
+  else if (p && p->count) {
+    int rounds = p->log[p->count - 1].round;
+    fprintf(out, "promoted     %zu tensor%s in %d round%s, %s\n", p->count,
+            p->count == 1 ? "" : "s", rounds, rounds == 1 ? "" : "s",
+            failed ? "which is not enough" : "to meet the claims");
+  } else if (failed && !r->plan.tf32 && r->plan.by_hand && r->policy.promotion_rounds > 0)
+    fprintf(out, "promoted     nothing: overrides decide what breaks the claims\n");
+}
+
 static void print_plan(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   struct counts c = count_plan(p);
@@ -303,14 +319,7 @@ static void print_plan(const struct run *r, FILE *out) {
   if (p->tf32)
     fprintf(out, "setting      tf32: set it in the runtime; here matrix products round their "
                  "operands to it\n");
-  if (r->promotion_failed)
-    fprintf(out, "promoted     nothing: with all that breaks the claims promoted, nothing would be "
-                 "narrow\n");
-  if (p->promotions && p->promotions->count)
-    fprintf(out, "promoted     %zu tensor%s in %d round%s, to meet the claims\n",
-            p->promotions->count, p->promotions->count == 1 ? "" : "s",
-            p->promotions->log[p->promotions->count - 1].round,
-            p->promotions->log[p->promotions->count - 1].round == 1 ? "" : "s");
+  print_promotions(r, out);
   if (p->headroom_value >= 0)
     fprintf(out, "headroom     inputs may grow %s times before %s leaves %s\n",
             plan_growth_text(p->headroom, growth), graph_value_label(&r->graph, p->headroom_value),
@@ -486,6 +495,11 @@ static void print_limit(void *context, const char *id, const char *text) {
     fprintf(lines->out, "%s%s\n", lines->count++ ? "             " : "limits       ", text);
 }
 
+static void print_drawback(void *out, const char *id, const char *text) {
+  (void)id;
+  fprintf(out, "drawback     %s\n", text);
+}
+
 static void print_result(const struct run *r, const char *output, FILE *out) {
   if (r->has_verdict)
     print_not_finite(&r->verdict, out);
@@ -495,6 +509,7 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
     plan_limits_each(&r->plan, &r->graph, print_limit, &lines);
   if (r->has_verdict || strcmp(r->settings->command, "convert") == 0)
     fprintf(out, "result       %s\n", result_text(r));
+  drawbacks_each(&r->plan, print_drawback, out);
   bool made_up = r->plan.synthetic || (r->has_verdict && samples_synthetic(r->samples));
   if (made_up)
     fprintf(out,
@@ -506,7 +521,21 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
     fprintf(out, "wrote        %s\n", output);
 }
 
+// What took less than half a hundredth of a second is left out.
+static void print_times(const struct run *r, FILE *out) {
+  double total = 0;
+  for (int s = 0; s < STAGE_COUNT; s++)
+    total += r->seconds[s];
+  fprintf(out, "time         %.2f s", total);
+  int shown = 0;
+  for (int s = 0; s < STAGE_COUNT; s++)
+    if (r->seconds[s] >= 0.005)
+      fprintf(out, "%s %s %.2f", shown++ ? "," : ":", run_stage_names[s], r->seconds[s]);
+  fprintf(out, "\n");
+}
+
 void summary_text(struct run *r, const char *output, FILE *out) {
+  run_enter(r, STAGE_NONE);
   fprintf(out, "model        %s: %d nodes, ", r->settings->model, r->source_nodes);
   print_bytes(out, r->model.size);
   fprintf(out, "\n");
@@ -518,6 +547,8 @@ void summary_text(struct run *r, const char *output, FILE *out) {
     print_cost(r, out);
   if (r->has_verdict)
     print_verdict(r, out);
+  if (r->engine)
+    print_times(r, out);
   print_result(r, output, out);
 }
 
@@ -560,6 +591,11 @@ static void json_plan(const struct run *r, struct json_writer *w) {
   json_end_object(w);
 }
 
+static void json_drawback(void *writer, const char *id, const char *text) {
+  (void)text;
+  json_string(writer, NULL, id);
+}
+
 static void json_modelled(const struct plan *p, struct json_writer *w) {
   const struct plan_costs *c = &p->costs;
   if (!c->target || p->tf32)
@@ -578,6 +614,9 @@ static void json_modelled(const struct plan *p, struct json_writer *w) {
   json_number(w, "share_that_cannot_speed_up", c->fixed_share);
   json_number(w, "speedup_at_most", costs_most_speedup(c));
   json_integer(w, "nodes_wide_only_for_casts", c->left_wide);
+  json_array(w, "drawbacks");
+  drawbacks_each(p, json_drawback, w);
+  json_end_array(w);
   json_end_object(w);
 }
 
@@ -603,7 +642,20 @@ static void json_verdict(const struct run *r, struct json_writer *w) {
   json_end_object(w);
 }
 
+// Of this run, by stage; the stages are all of it.
+static void json_seconds(const struct run *r, struct json_writer *w) {
+  double total = 0;
+  json_object(w, "seconds");
+  for (int s = 0; s < STAGE_COUNT; s++) {
+    json_number(w, run_stage_names[s], r->seconds[s]);
+    total += r->seconds[s];
+  }
+  json_number(w, "total", total);
+  json_end_object(w);
+}
+
 void summary_json(struct run *r, const char *output, FILE *out) {
+  run_enter(r, STAGE_NONE);
   struct json_writer w = {.out = out, .inline_depth = 3};
   json_object(&w, NULL);
   json_string(&w, "model", r->settings->model);
@@ -631,5 +683,6 @@ void summary_json(struct run *r, const char *output, FILE *out) {
   json_end_object(&w);
   if (r->has_verdict)
     json_verdict(r, &w);
+  json_seconds(r, &w);
   json_end_object(&w);
 }

@@ -96,6 +96,7 @@ struct matching {
   struct graph *graph;
   const struct policy *policy;
   const struct override **by_node;
+  bool converted;  // the model is a result of this program
   struct arena *arena;
   struct diag *diag;
   struct diag_list errors;
@@ -119,8 +120,27 @@ static bool has_fp32(const struct graph *g, int n) {
   return false;
 }
 
+static bool has_format(const struct graph *g, int v, enum format_id f) {
+  return g->values[v].type.elem_type == formats[f].onnx_type;
+}
+
+// In a result of this program, overrides were applied before: what it added follows from them, and
+// what gives out the format has it.
+static bool is_done(const struct matching *m, const struct override *o, int n) {
+  const struct node *node = &m->graph->nodes[n];
+  const char *name = node->proto->name ? node->proto->name : "";
+  if (!m->converted || strncmp(name, ADDED_PREFIX, strlen(ADDED_PREFIX)) == 0)
+    return m->converted;
+  for (int k = 0; k < node->n_outputs && o->format != FORMAT_FP32; k++)
+    if (node->outputs[k] >= 0 && has_format(m->graph, node->outputs[k], o->format))
+      return true;
+  return false;
+}
+
 // Gives node n to the override if it has anything to decide there.
 static bool decide(struct matching *m, const struct override *o, int n) {
+  if (is_done(m, o, n))
+    return true;
   if (!has_fp32(m->graph, n))
     return false;
   const char *why = plan_refuses_format(m->graph, n, o->format, m->arena);
@@ -156,6 +176,27 @@ static bool in_ladder(const struct policy *p, enum format_id f) {
   return false;
 }
 
+// The --format of the run, which takes the place of the policy's ladder, or NULL.
+static const char *asked_format(const struct policy *p) {
+  for (const char **o = p->overrides; o && *o; o++)
+    if (strncmp(*o, "--format ", strlen("--format ")) == 0)
+      return *o;
+  return NULL;
+}
+
+static void refuse_format(struct matching *m, const struct override *o) {
+  const char *name = formats[o->format].name, *asked = asked_format(m->policy);
+  diag_hint(m->diag, "%sThe ladder of policy balanced has both fp16 and bf16.",
+            asked ? "Leave --format out, or change the override. " : "");
+  refuse(m, o, NULL,
+         asked ? arena_printf(m->arena,
+                              "%s is no format of this run: %s takes the place of the "
+                              "policy's ladder",
+                              name, asked)
+               : arena_printf(m->arena, "%s is not in the ladder of policy %s", name,
+                              m->policy->name));
+}
+
 static void name_the_near_one(struct matching *m, const struct override *o) {
   const char *pair[3] = {nearest_name(o->glob, m->node_labels),
                          nearest_name(o->glob, m->value_labels)};
@@ -166,12 +207,15 @@ static void name_the_near_one(struct matching *m, const struct override *o) {
     diag_hint(m->diag, "Did you mean %s?", near);
 }
 
+// Whose format the override may name: fp32, or in a result what it made of that.
+static bool is_value_of(const struct matching *m, const struct override *o, int v) {
+  return graph_is_fp32(m->graph, v) || (m->converted && has_format(m->graph, v, o->format));
+}
+
 static void match_one(struct matching *m, const struct override *o) {
   struct graph *g = m->graph;
   if (!in_ladder(m->policy, o->format)) {
-    refuse(m, o, NULL,
-           arena_printf(m->arena, "%s is not in the ladder of policy %s", formats[o->format].name,
-                        m->policy->name));
+    refuse_format(m, o);
     return;
   }
   if (o->has_scale && o->scale_log2 != 0 && o->format == FORMAT_FP32) {
@@ -185,7 +229,7 @@ static void match_one(struct matching *m, const struct override *o) {
       decided = decide(m, o, n) || decided;
     }
   for (int v = 0; v < g->n_values; v++)
-    if (graph_is_fp32(g, v) && glob_match(o->glob, m->value_labels[v])) {
+    if (is_value_of(m, o, v) && glob_match(o->glob, m->value_labels[v])) {
       matched = true;
       decided = decide_for_value(m, o, v) || decided;
     }
@@ -203,6 +247,7 @@ enum status overrides_match(const struct overrides *o, struct graph *g, const st
       .overrides = o,
       .graph = g,
       .policy = policy,
+      .converted = plan_is_converted(g),
       .by_node = arena_array(a, (size_t)g->n_nodes, sizeof *m.by_node),
       .arena = a,
       .diag = d,

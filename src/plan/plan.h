@@ -162,6 +162,7 @@ struct plan_costs {
   double time_before, time_after;                // s: in fp32, and as planned, Casts included
   double time_casts;                             // s, of time_after, scale nodes included
   double traffic_before, traffic_after;          // bytes read and written by all nodes and Casts
+  double traffic_casts;                          // of traffic_after, scale nodes included
   double constants_before, constants_after;      // bytes; kept in two formats counts twice
   double activations_before, activations_after;  // bytes of all other values, not all live at once
   double fixed_share;  // of time_before: nodes that may not run narrow, so cannot become faster
@@ -238,6 +239,10 @@ struct plan {
 enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
                       const struct policy *policy, const struct promotions *promotions,
                       struct arena *a, struct diag *d);
+
+// True of a result of this program. What it added there has names that begin so.
+bool plan_is_converted(const struct graph *g);
+#define ADDED_PREFIX "narrowcast/"
 
 // True if nothing is narrow: rewrite then copies the model.
 bool plan_is_identity(const struct plan *p);

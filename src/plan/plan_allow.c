@@ -289,7 +289,8 @@ static bool in_quantised_island(const struct graph *g, const struct node *node) 
 
 // What a first conversion left wide, it left so for reasons (a promotion, say) that cannot be seen
 // in its result: a second one must not undo them.
-static bool is_converted(const Onnx__ModelProto *m) {
+bool plan_is_converted(const struct graph *g) {
+  const Onnx__ModelProto *m = g->model->proto;
   for (size_t i = 0; i < m->n_metadata_props; i++)
     if (m->metadata_props[i]->key && strcmp(m->metadata_props[i]->key, "narrowcast") == 0)
       return true;
@@ -385,6 +386,6 @@ void allow_init(struct planner *pl) {
   pl->allowed = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->allowed);
   pl->scaled = arena_array(pl->arena, (size_t)n_values, sizeof *pl->scaled);
   pl->denied = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->denied);
-  pl->converted = is_converted(pl->graph->model->proto);
+  pl->converted = plan_is_converted(pl->graph);
   find_shape_math(pl);
 }

@@ -344,18 +344,18 @@ static void add_copies(const struct costs *c, struct plan *p, int v, const struc
     if (copies[i].format != stored->format) {
       total->casts++;
       total->time_casts += c->productions[v] * (bytes + overhead);
-      total->traffic_after += c->productions[v] * bytes;
+      total->traffic_casts += c->productions[v] * bytes;
     }
     if (copies[i].scale_log2 != stored->scale_log2) {
       total->scale_nodes++;
       total->time_casts += c->productions[v] * scale_time(c, v);
-      total->traffic_after += c->productions[v] * (scale_time(c, v) - overhead);
+      total->traffic_casts += c->productions[v] * (scale_time(c, v) - overhead);
     }
   }
   if (stored->operand) {  // a QuantizeLinear costs what a Cast does
     double time = costs_cast(c, v, stored->format, p->operand_format);
     total->time_casts += time;
-    total->traffic_after += time - c->productions[v] * overhead;
+    total->traffic_casts += time - c->productions[v] * overhead;
   }
 }
 
@@ -407,6 +407,7 @@ void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, st
   arena_free(&scratch);
   total->fixed_share = total->time_before > 0 ? unable / total->time_before : 0;
   total->time_after += total->time_casts;
+  total->traffic_after += total->traffic_casts;
   total->time_before /= c->target->bandwidth;
   total->time_after /= c->target->bandwidth;
   total->time_casts /= c->target->bandwidth;

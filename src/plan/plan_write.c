@@ -6,6 +6,7 @@
 #include "plan.h"
 #include "plan_cost.h"
 #include "plan_limits.h"
+#include "plan_worth.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -144,13 +145,6 @@ static void write_measured(struct json_writer *w, const struct plan *p, const st
   json_end_array(w);
 }
 
-static void write_limit(void *writer, const char *id, const char *text) {
-  json_object(writer, NULL);
-  json_string(writer, "id", id);
-  json_string(writer, "text", text);
-  json_end_object(writer);
-}
-
 static void write_claims(struct json_writer *w, const struct plan *p) {
   json_array(w, "claims");
   for (int i = 0; i < p->n_claims; i++) {
@@ -193,6 +187,13 @@ static void write_pair(struct json_writer *w, const char *key, double before, do
   json_end_object(w);
 }
 
+static void write_sentence(void *writer, const char *id, const char *text) {
+  json_object(writer, NULL);
+  json_string(writer, "id", id);
+  json_string(writer, "text", text);
+  json_end_object(writer);
+}
+
 // One run on the policy's target; for people, and not read back: an edit of a node changes it.
 static void write_costs(struct json_writer *w, const struct plan *p) {
   const struct plan_costs *c = &p->costs;
@@ -213,6 +214,9 @@ static void write_costs(struct json_writer *w, const struct plan *p) {
   json_number(w, "share_that_cannot_speed_up", c->fixed_share);
   json_number(w, "speedup_at_most", costs_most_speedup(c));
   json_integer(w, "nodes_wide_only_for_casts", c->left_wide);
+  json_array(w, "drawbacks");
+  drawbacks_each(p, write_sentence, w);
+  json_end_array(w);
   json_end_object(w);
 }
 
@@ -260,13 +264,12 @@ static void write_training(struct json_writer *w, const struct plan *p) {
   json_end_object(w);
 }
 
-// The values at one side of a node.
+// The values at one side of a node, by position: "" is one that is left out, as in ONNX.
 static void write_ends(struct json_writer *w, const struct graph *g, const char *key,
                        const int *values, int count) {
   json_array(w, key);
   for (int k = 0; k < count; k++)
-    if (values[k] >= 0)
-      json_string(w, NULL, graph_value_label(g, values[k]));
+    json_string(w, NULL, values[k] >= 0 ? graph_value_label(g, values[k]) : "");
   json_end_array(w);
 }
 
@@ -427,7 +430,7 @@ void plan_print(const struct plan *p, const struct graph *g, FILE *out) {
   json_end_object(&w);
   write_costs(&w, p);
   json_array(&w, "limits");
-  plan_limits_each(p, g, write_limit, &w);
+  plan_limits_each(p, g, write_sentence, &w);
   json_end_array(&w);
   write_promotions(&w, p, g);
   write_weights(&w, p, g);

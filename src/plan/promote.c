@@ -29,9 +29,22 @@ static bool has_narrow_operands(const struct choice *c, int v) {
   return value->origin == ORIGIN_NODE && c->plan->nodes[value->producer].narrow_operands;
 }
 
+// A person decided how v is stored: by its producer, or by all that reads what no node computes.
+static bool is_overridden(const struct choice *c, int v) {
+  const struct value *value = &c->graph->values[v];
+  if (value->origin == ORIGIN_NODE)
+    return c->plan->nodes[value->producer].overridden;
+  for (int u = 0; u < value->n_uses; u++)
+    if (value->uses[u].node >= 0 && !c->plan->nodes[value->uses[u].node].overridden)
+      return false;
+  return value->n_uses > 0;
+}
+
+// Narrow, and the program's to change.
 static bool is_narrow(const struct choice *c, int v) {
   bool narrow = c->plan->values[v].format != FORMAT_FP32 || has_narrow_operands(c, v);
-  return c->plan->values[v].considered && narrow && !graph_is_constant(c->graph, v);
+  return c->plan->values[v].considered && narrow && !graph_is_constant(c->graph, v) &&
+         !is_overridden(c, v);
 }
 
 // What a node reads, its captures in bodies included: the values that its bodies' nodes use from
@@ -208,7 +221,7 @@ bool promote_choose(struct promotions *into, struct graph *g, const struct plan 
     promote_nearest_narrow(&c, v->first_nonfinite, INFINITY);
   double *errors = arena_array(a, (size_t)g->n_values, sizeof *errors), largest = 0;
   for (int i = 0; i < g->n_values; i++) {
-    errors[i] = c.ancestor[i] ? local_error(&c, i) : 0;
+    errors[i] = c.ancestor[i] && !is_overridden(&c, i) ? local_error(&c, i) : 0;
     // One whose causes were promoted before goes on to lose more of them, but no longer hides
     // others.
     largest = into->handled[i] ? largest : fmax(largest, errors[i]);

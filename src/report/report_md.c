@@ -170,6 +170,15 @@ static void put_heading(const cJSON *plan, const cJSON *verdict, FILE *out) {
   fputs(".\n", out);
 }
 
+static void put_drawbacks(const cJSON *plan, FILE *out) {
+  const cJSON *drawback;
+  cJSON_ArrayForEach(drawback, member(member(plan, "cost"), "drawbacks")) {
+    fputs("\n**Drawback.** ", out);
+    put_sentence(text_of(drawback, "text"), out);
+    fputs("\n", out);
+  }
+}
+
 static bool is_lower_bound(const char *metric) {
   return strcmp(metric, "cosine") == 0 || strcmp(metric, "sqnr_db") == 0 ||
          strcmp(metric, "top1") == 0;
@@ -433,6 +442,7 @@ static void put_worst(const cJSON *verdict, FILE *out) {
 void report_markdown(const struct report *r, FILE *out) {
   const cJSON *plan = r->parts[REPORT_PLAN].root, *verdict = r->parts[REPORT_VERDICT].root;
   put_heading(plan, verdict, out);
+  put_drawbacks(plan, out);
   put_claims(verdict, out);
   put_limits(plan, out);
   put_costs(plan, out);

@@ -69,6 +69,8 @@ static const struct shape headroom_shape[] = {NEEDED("factor", NUMBER), NEEDED("
 static const struct shape target_shape[] = {NEEDED("target", STRING), OPTIONAL("version", INTEGER),
                                             NO_MORE};
 
+static const struct shape limit_shape[] = {NEEDED("id", STRING), NEEDED("text", STRING), NO_MORE};
+
 static const struct shape cost_shape[] = {{"modelled_for", OBJECT, false, target_shape},
                                           {"seconds", OBJECT, true, pair_shape},
                                           {"traffic_bytes", OBJECT, true, pair_shape},
@@ -78,11 +80,10 @@ static const struct shape cost_shape[] = {{"modelled_for", OBJECT, false, target
                                           OPTIONAL("cast_seconds", NUMBER),
                                           OPTIONAL("share_that_cannot_speed_up", NUMBER),
                                           OPTIONAL("nodes_wide_only_for_casts", NUMBER),
+                                          {"drawbacks", LIST, true, limit_shape},
                                           NO_MORE};
 
 static const struct shape rule_shape[] = {NEEDED("rule", STRING), OPTIONAL("why", STRING), NO_MORE};
-
-static const struct shape limit_shape[] = {NEEDED("id", STRING), NEEDED("text", STRING), NO_MORE};
 
 static const struct shape promotion_shape[] = {NEEDED("round", INTEGER), NEEDED("value", STRING),
                                                NEEDED("from", STRING),   NEEDED("to", STRING),

@@ -274,13 +274,16 @@ static void print_rule(const struct review *r, const struct review_node *n, FILE
 
 static void print_ends(const struct review *r, const char *what, const struct review_end *ends,
                        int count, FILE *out) {
+  int shown = 0;
   print_line(what, out);
   for (int k = 0; k < count; k++) {
-    fprintf(out, "%s%s", k ? ", " : "", ends[k].label);
+    if (!ends[k].label[0])
+      continue;  // left out
+    fprintf(out, "%s%s", shown++ ? ", " : "", ends[k].label);
     if (ends[k].value >= 0)
       fprintf(out, " (%s)", name_of(r->values[ends[k].value].format));
   }
-  fprintf(out, count ? "\n" : "none\n");
+  fprintf(out, shown ? "\n" : "none\n");
 }
 
 static void print_operands(const struct review *r, const struct review_node *n, FILE *out) {

@@ -31,7 +31,7 @@ static const char *factor_name(struct rewrite *w, int v, enum format_id f, int k
   if (known >= 0)
     return w->graph->scopes[scope].graph->initializer[known]->name;
   const char *name =
-      rewrite_new_name(w, arena_printf(w->arena, "narrowcast/2^%d_%s", k, formats[f].name));
+      rewrite_new_name(w, arena_printf(w->arena, ADDED_PREFIX "2^%d_%s", k, formats[f].name));
   if (shared)
     map_put(&w->factors, scope, key, (int)w->graph->scopes[scope].graph->n_initializer);
   rewrite_add_constant(w, v, rewrite_power_of_two(w, name, k, f));

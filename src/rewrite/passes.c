@@ -75,7 +75,7 @@ Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char 
   if (input)
     node->input[0] = arena_strdup(w->arena, input);
   node->output[0] = arena_strdup(w->arena, output);
-  node->name = (char *)rewrite_new_name(w, arena_printf(w->arena, "narrowcast/%s", output));
+  node->name = (char *)rewrite_new_name(w, arena_printf(w->arena, ADDED_PREFIX "%s", output));
   return node;
 }
 

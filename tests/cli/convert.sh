@@ -107,6 +107,57 @@ test_keep_that_matches_nothing_is_said() {
   has err 'no-such-node'
 }
 
+test_keep_that_another_decision_beats_says_which() {
+  with_code 0 convert "$model" --data "$data" -o y.onnx --keep logits --narrow logits
+  lacks err 'has such a name'
+  has err '--keep logits decides for no' 'at /logits, --narrow logits, which stands later, wins'
+  echo '{"overrides": [{"glob": "/stem/conv", "format": "fp16", "note": "n"}]}' >o.json
+  with_code 0 plan "$model" -o p.json --keep /stem/conv --overrides o.json
+  has err '--keep /stem/conv decides for no node: at /stem/conv, override /stem/conv wins'
+  with_code 0 plan "$model" -o p.json --keep /stem/cnv
+  has err 'no node or tensor has such a name; did you mean /stem/conv?'
+}
+
+# The parts of the time, each once, and their total: `part SECONDS`.
+stage_seconds() {
+  awk '/"seconds": *{/ { inside = 1 }
+       inside { gsub(/[{}",]/, " "); gsub(/seconds *:/, ""); print }
+       inside && /}/ { exit }' "$1" | tr ':' ' ' | xargs -n 2
+}
+
+test_times_of_the_stages_are_all_of_the_run() {
+  narrowcast policy show fp16 >fp16.json
+  edited 's/"limit": 0.01,/"limit": 0.0007,/' fp16.json tight.json
+  begun=$(date +%s.%N)
+  with_code 0 convert "$model" --policy ./tight.json --data "$data" -o y.onnx --json
+  ended=$(date +%s.%N)
+  sed 's/}/}\n/g' out | tr -d '\n' | sed 's/.*"seconds": *{/"seconds": {/' >last
+  stage_seconds last >parts
+  for part in trace plan verify promotion loads writing; do
+    matches parts "^$part 0?\.[0-9e.-]*[1-9]"
+  done
+  # All but what starts and ends a process is in it.
+  awk -v wall="$(echo "$ended $begun" | awk '{ print $1 - $2 }')" '
+    $1 == "total" { total = $2 }
+    $1 != "total" { sum += $2 }
+    END { exit !(sum > 0 && (sum - total) ^ 2 < 1e-18 && total <= wall && total > wall / 2) }' parts
+  with_code 0 convert "$model" --policy ./tight.json --data "$data" -o y.onnx
+  matches out '^time +[0-9.]+ s: .*trace [0-9.]+, .*promotion [0-9.]+, loads [0-9.]+'
+}
+
+test_a_result_that_is_not_worth_it_says_so() {
+  echo '{"overrides": [{"glob": "*", "format": "fp32", "note": "n"},
+    {"glob": "/stem/norm", "format": "fp16", "note": "alone"}]}' >o.json
+  with_code 0 convert "$model" --data "$data" -o y.onnx --overrides o.json --save-plan p.json \
+    --report r.md
+  matches out '^drawback +Not worth it on target accelerator: no faster than fp32, since its Casts'
+  matches out '^drawback +Moves [0-9.]+ % more memory than fp32: its Casts move [0-9.]+ [KM]iB'
+  has r.md 'Not worth it on target' 'more memory than fp32'
+  matches p.json '"drawbacks": \[.*"id": "time"'
+  quietly convert "$model" --data "$data" -o y.onnx
+  lacks out drawback
+}
+
 test_format_bf16_is_used_where_the_opset_has_it() {
   quietly convert "$model" --data "$data" -o y.onnx --format bf16 --save-plan p.json
   matches p.json '"op": "Conv".*"format": "fp32".*"reason": "schema"'

@@ -274,6 +274,32 @@ test_override_against_a_rule_is_applied_with_a_warning() {
   matches p.json '"node": "/probabilities".*"format": "fp16"'
 }
 
+test_override_is_warned_of_once_and_not_promoted_over() {
+  overrides o.json '"glob": "*", "format": "fp16", "note": "all of it"'
+  narrowcast policy show fp16 >fp16.json
+  edited 's/"limit": 0.01,/"limit": 0.0007,/' fp16.json tight.json
+  with_code 1 convert "$model" --policy ./tight.json --overrides o.json --data "$data" -o y.onnx
+  [ "$(grep -c 'override \*' err)" -eq 1 ]
+  has out 'promoted     nothing: overrides decide what breaks the claims'
+}
+
+test_overrides_change_nothing_of_what_they_made() {
+  overrides o.json '"glob": "*", "format": "fp16", "note": "all of it"' \
+    '"glob": "/stem/*", "format": "fp32", "note": "but the first layer"'
+  with_code 0 convert "$model" --overrides o.json --data "$data" -o y.onnx
+  quietly convert y.onnx --overrides o.json --data "$data" -o z.onnx
+  same y.onnx z.onnx
+  overrides all.json '"glob": "*", "format": "fp16", "note": "all of it"'
+  with_code 0 convert y.onnx --overrides all.json --data "$data" -o all.onnx
+  different y.onnx all.onnx
+}
+
+test_override_of_a_format_that_the_run_replaced_names_the_option() {
+  overrides o.json '"glob": "/stem/conv", "format": "fp16", "note": "n"'
+  with_code 4 plan "$model" --format bf16 --overrides o.json -o p.json
+  has err 'fp16 is no format of this run: --format bf16'
+}
+
 test_overrides_that_cannot_be_applied_are_all_named() {
   overrides o.json '"glob": "/stem/cnv", "format": "fp32", "note": "n"' \
     '"glob": "/stem/conv", "format": "bf16", "note": "n"' \

@@ -124,6 +124,41 @@ static void a_format_out_of_the_ladder_is_refused(void **state) {
   assert_non_null(strstr(f->d.message, "bf16 is not in the ladder"));
 }
 
+static void a_format_that_the_run_replaced_is_refused_by_that_name(void **state) {
+  struct planning *f = *state;
+  build(f);
+  assert_int_equal(policy_override_format(&f->policy, "bf16", &f->arena, &f->d), STATUS_OK);
+  use(f, "{\"overrides\": [{\"glob\": \"h\", \"format\": \"fp16\", \"note\": \"n\"}]}");
+  assert_int_equal(make(f), STATUS_POLICY);
+  assert_non_null(strstr(f->d.message, "fp16 is no format of this run: --format bf16 takes"));
+}
+
+// The Casts that the first conversion added are no decisions, and what is narrow already stays.
+static void overrides_of_a_result_are_done(void **state) {
+  struct planning *f = *state;
+  build(f);
+  use(f, "{\"overrides\": [{\"glob\": \"*\", \"format\": \"fp16\", \"note\": \"all\"}]}");
+  assert_int_equal(make(f), STATUS_OK);
+  planning_rewrite(f);
+  assert_true(plan_is_converted(&f->emitted));
+  struct plan again;
+  assert_int_equal(plan_make(&again, &f->emitted, NULL, &f->policy, NULL, &f->arena, &f->d),
+                   STATUS_OK);
+  assert_true(plan_is_identity(&again));
+}
+
+// A person may still decide for what the first conversion left wide.
+static void overrides_of_a_result_decide_what_is_left(void **state) {
+  struct planning *f = *state;
+  build(f);
+  planning_rewrite(f);
+  use(f, "{\"overrides\": [{\"glob\": \"e\", \"format\": \"fp16\", \"note\": \"too\"}]}");
+  struct plan again;
+  assert_int_equal(plan_make(&again, &f->emitted, NULL, &f->policy, NULL, &f->arena, &f->d),
+                   STATUS_OK);
+  assert_int_equal(again.nodes[node_of(&f->emitted, "e")].format, FORMAT_FP16);
+}
+
 static void the_file_is_checked_with_line_and_near_name(void **state) {
   struct planning *f = *state;
   static const struct {
@@ -222,6 +257,9 @@ int main(void) {
       TEST(an_override_of_a_constant_decides_for_its_readers),
       TEST(every_override_that_cannot_be_applied_is_named),
       TEST(a_format_out_of_the_ladder_is_refused),
+      TEST(a_format_that_the_run_replaced_is_refused_by_that_name),
+      TEST(overrides_of_a_result_are_done),
+      TEST(overrides_of_a_result_decide_what_is_left),
       TEST(the_file_is_checked_with_line_and_near_name),
       TEST(an_override_sets_the_scale_of_a_tensor),
       TEST(scales_that_cannot_be_are_all_named),

@@ -2,6 +2,7 @@
 // of thousands of small random models, priced here by formulas of the test's own; ties; ladders;
 // the cost model of single operators; and a large model.
 #include "plan_cost.h"
+#include "plan_worth.h"
 #include "support_plan.h"
 
 #include <stdlib.h>
@@ -423,6 +424,49 @@ static void plan_states_what_it_costs(void **state) {
   assert_int_equal(c->left_wide, 0);
 }
 
+static const char *said[4];
+static int n_said;
+
+static void keep_id(void *context, const char *id, const char *text) {
+  (void)context;
+  assert_true(strlen(text) > 40 && text[strlen(text) - 1] == '.');
+  said[n_said++] = id;
+}
+
+static void a_plan_that_is_worth_it_has_no_drawback(void **state) {
+  struct planning *f = *state;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "MatMul", "h w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  decide(f);
+  n_said = 0;
+  f->p.costs.traffic_after = f->p.costs.traffic_before;
+  drawbacks_each(&f->p, keep_id, NULL);
+  assert_int_equal(n_said, 0);
+}
+
+static void drawbacks_are_time_that_is_not_saved_and_memory_that_is_moved_more(void **state) {
+  struct planning *f = *state;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "Exp", "h", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  decide(f);
+  const struct plan_costs *c = &f->p.costs;
+  assert_true(c->traffic_casts == 24 && c->traffic_after > c->traffic_before - 24);
+  n_said = 0;
+  f->p.costs.traffic_after = c->traffic_before + 1;
+  drawbacks_each(&f->p, keep_id, NULL);
+  assert_int_equal(n_said, 1);
+  assert_string_equal(said[0], "traffic");
+  f->p.costs.time_after = c->time_before;
+  n_said = 0;
+  drawbacks_each(&f->p, keep_id, NULL);
+  assert_int_equal(n_said, 2);
+  assert_string_equal(said[0], "time");
+}
+
 // ---- size ----
 
 static void build_large(struct planning *f, int count) {
@@ -478,6 +522,8 @@ int main(void) {
       TEST(costs_read_of_a_table_what_is_gathered),
       TEST(costs_count_how_often_a_value_is_produced),
       TEST(plan_states_what_it_costs),
+      TEST(a_plan_that_is_worth_it_has_no_drawback),
+      TEST(drawbacks_are_time_that_is_not_saved_and_memory_that_is_moved_more),
       TEST(plan_cuts_100000_nodes_in_seconds_and_always_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

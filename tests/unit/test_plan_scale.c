@@ -300,6 +300,33 @@ static void scales_survive_the_plan_file(void **state) {
       assert_int_equal(plan_input_scale(&p, n, k), plan_input_scale(&f->p, n, k));
 }
 
+// Names and scales of inputs stand in the same order, with "" for one that is left out.
+static void scales_in_the_plan_file_are_those_of_the_inputs_beside_them(void **state) {
+  struct planning *f = scaled(state);
+  build_input(&f->b, "x", "float[1,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_int64s(&f->b, "from", "int64[2]", (int64_t[]){0, 0});
+  build_int64s(&f->b, "to", "int64[2]", (int64_t[]){1, 2});
+  build_int64s(&f->b, "by", "int64[2]", (int64_t[]){1, 1});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_node(&f->b, "Slice", "y from to _ by", "s");
+  build_node(&f->b, "MatMul", "s w", "z");
+  build_output(&f->b, "z", "float[1,2]");
+  planning_index(f);
+  see(f, "y", 1e5f);
+  see(f, "s", 1e5f);
+  assert_int_equal(policy_override_class(&f->policy, CLASS_NARROW, "s", &f->arena, &f->d),
+                   STATUS_OK);
+  planning_decide(f);
+  assert_int_equal(scale_of(f, "s"), -2);
+  const char *path = planning_path(f, "plan.json");
+  assert_int_equal(plan_write(&f->p, &f->g, path, &f->d), STATUS_OK);
+  size_t size;
+  const char *text = planning_read_file(f, path, &size);
+  assert_non_null(strstr(text, "\"input_scales_log2\": [-2, 0, 0, 0, 0]"));
+  assert_non_null(strstr(text, "\"inputs\": [\"y\", \"from\", \"to\", \"\", \"by\"]"));
+}
+
 // Scales are exact: each value times the product of what its operators carry. Of chains of random
 // operators, every node's scales are consistent and every value passes.
 static void scales_of_random_graphs_are_consistent(void **state) {
@@ -365,6 +392,7 @@ int main(void) {
       TEST(what_is_given_out_narrow_is_not_scaled),
       TEST(windows_that_disagree_leave_the_value_wide),
       TEST(scales_survive_the_plan_file),
+      TEST(scales_in_the_plan_file_are_those_of_the_inputs_beside_them),
       TEST(scales_of_random_graphs_are_consistent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,6 +152,22 @@ static void all_are_promoted_to_the_widest_format(void **state) {
   assert_int_equal(all.rung[value_id(&p.f->g, "a")], 2);
 }
 
+// A promotion would change nothing there, and hide what can be promoted.
+static void what_an_override_decides_is_not_promoted(void **state) {
+  struct promoting p = begin(state);
+  p.f->p.nodes[node_of(&p.f->g, "a")].overridden = true;
+  measure(&p, "a", 0.02);
+  measure(&p, "c", 0.021);
+  assert_true(choose(&p, 1));
+  assert_int_equal(rung(&p, "a"), 0);
+  assert_int_equal(rung(&p, "c"), 1);
+  p.verdict.values = p.errors;
+  struct promotions all = promote_all(&p.f->g, &p.f->p, &p.verdict, &p.f->arena);
+  assert_int_equal(all.count, 2);
+  for (size_t i = 0; i < all.count; i++)
+    assert_int_not_equal(all.log[i].value, value_id(&p.f->g, "a"));
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -163,6 +179,7 @@ int main(void) {
       TEST(without_errors_nothing_is_left_to_promote),
       TEST(all_are_promoted_in_the_order_of_computation),
       TEST(all_are_promoted_to_the_widest_format),
+      TEST(what_an_override_decides_is_not_promoted),
       TEST(the_last_round_is_given_back_smallest_errors_first),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
