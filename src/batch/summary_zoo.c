@@ -5,6 +5,7 @@
 #include "file.h"
 #include "json.h"
 #include "plan.h"
+#include "units.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -92,13 +93,8 @@ void summary_zoo_share(FILE *out, double part, double whole) {
 }
 
 void summary_zoo_bytes(FILE *out, double bytes) {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t u = 0;
-  while (bytes >= 10 * 1024 && u + 1 < sizeof units / sizeof units[0]) {
-    bytes /= 1024;
-    u++;
-  }
-  fprintf(out, u ? "%.1f %s" : "%.0f %s", bytes, units[u]);
+  char text[UNITS_TEXT];
+  fputs(units_bytes(bytes, text), out);
 }
 
 const char *summary_zoo_inputs(const struct result *r) {

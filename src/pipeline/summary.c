@@ -5,6 +5,7 @@
 #include "plan_cost.h"
 #include "plan_limits.h"
 #include "plan_worth.h"
+#include "units.h"
 #include "verdict_file.h"
 
 #include <inttypes.h>
@@ -55,13 +56,9 @@ static struct counts count_plan(const struct plan *p) {
 
 // ---- text ----
 
-static void print_bytes(FILE *out, uint64_t bytes) {
-  if (bytes < 10 * 1024)
-    fprintf(out, "%" PRIu64 " B", bytes);
-  else if (bytes < 10 * 1024 * 1024)
-    fprintf(out, "%.1f KiB", (double)bytes / 1024);
-  else
-    fprintf(out, "%.1f MiB", (double)bytes / (1024 * 1024));
+static void print_bytes(FILE *out, double bytes) {
+  char text[UNITS_TEXT];
+  fputs(units_bytes(bytes, text), out);
 }
 
 static void print_overrides(const struct plan *p, FILE *out) {
@@ -161,7 +158,7 @@ static void print_weights_in_blocks(const struct plan *p, const struct counts *c
   }
   fprintf(out, "operands     %d of %d matrix products read their weights in %s: %d weights of ",
           c->narrow_products, c->products, formats[p->operand_format].name, c->operands);
-  print_bytes(out, bytes);
+  print_bytes(out, (double)bytes);
   if (longest)
     fprintf(out, ",\n             with a scale for each block of up to %" PRId64, longest);
   fprintf(out, "\n");
@@ -210,14 +207,8 @@ static void print_scales(const struct plan *p, const struct graph *g, FILE *out)
 }
 
 static void print_seconds(FILE *out, double seconds) {
-  static const struct {
-    double size;
-    const char *name;
-  } units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
-  size_t u = 0;
-  while (u + 1 < sizeof units / sizeof units[0] && seconds < units[u].size)
-    u++;
-  fprintf(out, "%.3g %s", seconds / units[u].size, units[u].name);
+  char text[UNITS_TEXT];
+  fputs(units_seconds(seconds, text), out);
 }
 
 static void print_model_of_costs(const struct plan *p, FILE *out) {
@@ -239,13 +230,13 @@ static void print_model_of_costs(const struct plan *p, FILE *out) {
     fprintf(out, ": at most %.3g times faster", costs_most_speedup(c));
   fprintf(out, "\n");
   fprintf(out, "             moves ");
-  print_bytes(out, (uint64_t)c->traffic_before);
+  print_bytes(out, c->traffic_before);
   fprintf(out, " -> ");
-  print_bytes(out, (uint64_t)c->traffic_after);
+  print_bytes(out, c->traffic_after);
   fprintf(out, "; writes activations of ");
-  print_bytes(out, (uint64_t)c->activations_before);
+  print_bytes(out, c->activations_before);
   fprintf(out, " -> ");
-  print_bytes(out, (uint64_t)c->activations_after);
+  print_bytes(out, c->activations_after);
   fprintf(out, "\n");
 }
 
@@ -277,9 +268,9 @@ static void print_training(const struct plan *p, FILE *out) {
     return;
   fprintf(out, "training     weights, gradients and optimizer in %s: ",
           formats[p->training->format].name);
-  print_bytes(out, (uint64_t)p->training->bytes_before);
+  print_bytes(out, p->training->bytes_before);
   fprintf(out, " -> ");
-  print_bytes(out, (uint64_t)p->training->bytes_after);
+  print_bytes(out, p->training->bytes_after);
   fprintf(out, "\n");
   if (p->training->n_gradients)
     print_loss_scale(p->training, out);
@@ -335,7 +326,7 @@ static void print_plan(const struct run *r, FILE *out) {
 static void print_quantised(const struct plan *p, const struct rewrite_report *report, FILE *out) {
   fprintf(out, "%d QuantizeLinear, %d DequantizeLinear; %d weights of ", report->quantised,
           report->dequantised, report->weights);
-  print_bytes(out, report->weight_bytes);
+  print_bytes(out, (double)report->weight_bytes);
   fprintf(out, " in %d bits;\n             ", formats[p->operand_format].bits);
 }
 
@@ -348,9 +339,9 @@ static void print_cost(const struct run *r, FILE *out) {
   if (r->rewrite.dequantised)
     print_quantised(&r->plan, &r->rewrite, out);
   fprintf(out, "constants ");
-  print_bytes(out, r->rewrite.bytes_before);
+  print_bytes(out, (double)r->rewrite.bytes_before);
   fprintf(out, " -> ");
-  print_bytes(out, r->rewrite.bytes_after);
+  print_bytes(out, (double)r->rewrite.bytes_after);
   if (r->rewrite.saturated)
     fprintf(out, "; %" PRIu64 " elements out of range changed as the policy says",
             r->rewrite.saturated);
@@ -537,7 +528,7 @@ static void print_times(const struct run *r, FILE *out) {
 void summary_text(struct run *r, const char *output, FILE *out) {
   run_enter(r, STAGE_NONE);
   fprintf(out, "model        %s: %d nodes, ", r->settings->model, r->source_nodes);
-  print_bytes(out, r->model.size);
+  print_bytes(out, (double)r->model.size);
   fprintf(out, "\n");
   print_plan(r, out);
   if (plan_is_identity(&r->plan))

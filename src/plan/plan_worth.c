@@ -1,38 +1,22 @@
 // Drawbacks of a plan, as sentences with its numbers. See plan_worth.h.
 #include "plan_worth.h"
 
-enum { QUANTITY = 32, SENTENCE = 512 };
+#include "units.h"
 
-static const char *bytes_text(double bytes, char text[QUANTITY]) {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  for (; bytes >= 10240 && unit + 1 < sizeof units / sizeof units[0]; unit++)
-    bytes /= 1024;
-  snprintf(text, QUANTITY, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
-  return text;
-}
-
-static const char *seconds_text(double seconds, char text[QUANTITY]) {
-  static const char *const units[] = {"s", "ms", "us", "ns"};
-  size_t unit = 0;
-  for (; seconds < 1 && unit + 1 < sizeof units / sizeof units[0]; unit++)
-    seconds *= 1e3;
-  snprintf(text, QUANTITY, "%.3g %s", seconds, units[unit]);
-  return text;
-}
+enum { SENTENCE = 512 };
 
 static const char *added_nodes(const struct plan_costs *c) {
   return c->scale_nodes ? "Casts and scale nodes" : "Casts";
 }
 
 static void no_faster(const struct plan_costs *c, drawback_use *use, void *context) {
-  char text[SENTENCE], casts[QUANTITY], saved[QUANTITY];
+  char text[SENTENCE], casts[UNITS_TEXT], saved[UNITS_TEXT];
   if (c->time_casts > 0)
     snprintf(text, sizeof text,
              "Not worth it on target %.100s: no faster than fp32, since its %s take %s and what "
              "runs narrow saves %s.",
-             c->target, added_nodes(c), seconds_text(c->time_casts, casts),
-             seconds_text(c->time_before - (c->time_after - c->time_casts), saved));
+             c->target, added_nodes(c), units_seconds(c->time_casts, casts),
+             units_seconds(c->time_before - (c->time_after - c->time_casts), saved));
   else
     snprintf(text, sizeof text,
              "Not worth it on target %.100s: no faster than fp32, since what runs narrow takes as "
@@ -43,12 +27,12 @@ static void no_faster(const struct plan_costs *c, drawback_use *use, void *conte
 
 static void more_traffic(const struct plan_costs *c, bool faster, drawback_use *use,
                          void *context) {
-  char text[SENTENCE], casts[QUANTITY], saved[QUANTITY];
+  char text[SENTENCE], casts[UNITS_TEXT], saved[UNITS_TEXT];
   double ratio = c->traffic_after / c->traffic_before - 1;
   snprintf(text, sizeof text,
            "Moves %.3g %% more memory than fp32: its %s move %s, and what runs narrow saves %s.%s",
-           100 * ratio, added_nodes(c), bytes_text(c->traffic_casts, casts),
-           bytes_text(c->traffic_before - (c->traffic_after - c->traffic_casts), saved),
+           100 * ratio, added_nodes(c), units_bytes(c->traffic_casts, casts),
+           units_bytes(c->traffic_before - (c->traffic_after - c->traffic_casts), saved),
            faster ? " It is faster only where arithmetic, not memory, takes the time." : "");
   use(context, "traffic", text);
 }

@@ -4,6 +4,7 @@
 #include "format.h"
 #include "plan.h"
 #include "report.h"
+#include "units.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -103,19 +104,13 @@ static void put_number(double x, FILE *out) {
 }
 
 static void put_bytes(double bytes, FILE *out) {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  for (; bytes >= 10240 && unit < 4; unit++)
-    bytes /= 1024;
-  fprintf(out, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+  char text[UNITS_TEXT];
+  fputs(units_bytes(bytes, text), out);
 }
 
 static void put_seconds(double seconds, FILE *out) {
-  static const char *const units[] = {"s", "ms", "us", "ns"};
-  int unit = 0;
-  for (; seconds < 1 && unit < 3; unit++)
-    seconds *= 1e3;
-  fprintf(out, "%.3g %s", seconds, units[unit]);
+  char text[UNITS_TEXT];
+  fputs(units_seconds(seconds, text), out);
 }
 
 // ---- Sections ----
