@@ -39,7 +39,7 @@ const struct option_text options[] = {
     {'R', "report", "FILE", "write a report as well, HTML, or Markdown if it ends with .md"},
     {'W', "format", "html|md", "a page to open in a browser, or Markdown (default html)"},
     {'f', "format", "FORMAT", "fp16, bf16 or fp32 instead of the policy's ladder"},
-    {'u', "raise-opset", "N", "raise the model's opset to N (13 to 23), for formats that it lacks"},
+    {'u', "raise-opset", "N", "raise the model's opset to N (13 to 26), for formats that it lacks"},
     {'k', "keep", "GLOB", "leave matching nodes as they are (by node or tensor name); repeatable"},
     {'w', "narrow", "GLOB", "narrow matching nodes where their values allow it; repeatable"},
     {'D', "overrides", "FILE", "a person's decisions: formats by node or tensor name, with notes"},

@@ -58,6 +58,33 @@ Onnx__AttributeProto *proto_add_int(struct arena *a, Onnx__NodeProto *node, cons
   return add(a, node, attribute);
 }
 
+Onnx__AttributeProto *proto_add_float(struct arena *a, Onnx__NodeProto *node, const char *name,
+                                      float value) {
+  Onnx__AttributeProto *attribute =
+      new_attribute(a, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+  attribute->has_f = 1;
+  attribute->f = value;
+  return add(a, node, attribute);
+}
+
+Onnx__AttributeProto *proto_add_floats(struct arena *a, Onnx__NodeProto *node, const char *name,
+                                       const float *values, size_t n) {
+  Onnx__AttributeProto *attribute =
+      new_attribute(a, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
+  attribute->floats = arena_array(a, n, sizeof *values);
+  memcpy(attribute->floats, values, n * sizeof *values);
+  attribute->n_floats = n;
+  return add(a, node, attribute);
+}
+
+Onnx__AttributeProto *proto_add_graph(struct arena *a, Onnx__NodeProto *node, const char *name,
+                                      Onnx__GraphProto *value) {
+  Onnx__AttributeProto *attribute =
+      new_attribute(a, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH);
+  attribute->g = value;
+  return add(a, node, attribute);
+}
+
 Onnx__AttributeProto *proto_add_string(struct arena *a, Onnx__NodeProto *node, const char *name,
                                        const char *value) {
   Onnx__AttributeProto *attribute =

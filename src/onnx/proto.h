@@ -20,6 +20,12 @@ Onnx__NodeProto *proto_unary(struct arena *a, const char *op, const char *domain
 // Appends an attribute to the node.
 Onnx__AttributeProto *proto_add_int(struct arena *a, Onnx__NodeProto *node, const char *name,
                                     int64_t value);
+Onnx__AttributeProto *proto_add_float(struct arena *a, Onnx__NodeProto *node, const char *name,
+                                      float value);
+Onnx__AttributeProto *proto_add_floats(struct arena *a, Onnx__NodeProto *node, const char *name,
+                                       const float *values, size_t n);
+Onnx__AttributeProto *proto_add_graph(struct arena *a, Onnx__NodeProto *node, const char *name,
+                                      Onnx__GraphProto *value);
 Onnx__AttributeProto *proto_add_string(struct arena *a, Onnx__NodeProto *node, const char *name,
                                        const char *value);
 Onnx__AttributeProto *proto_add_tensor(struct arena *a, Onnx__NodeProto *node, const char *name,

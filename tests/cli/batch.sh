@@ -372,9 +372,9 @@ EOF
   with_code 0 batch lists/zoo.jsonl --out res
   has err '4 models, 3 done before'
   has res/models/io-*/plan.json '"opset_raised_to": 21'
-  sed 's/21/24/' lists/zoo.jsonl >lists/bad.jsonl
+  sed 's/21/27/' lists/zoo.jsonl >lists/bad.jsonl
   with_code 4 batch lists/bad.jsonl --out res
-  has err 'lists/bad.jsonl:2' 'raise_opset: 24 is out of range'
+  has err 'lists/bad.jsonl:2' 'raise_opset: 27 is out of range'
   sed 's/"keep"/"kep"/' lists/zoo.jsonl >lists/bad.jsonl
   with_code 4 batch lists/bad.jsonl --out res
   has err 'lists/bad.jsonl:4' '"keep"'

@@ -132,7 +132,9 @@ struct subject {
 // The element type that value v of the interface must have. That of a weight that is listed as an
 // input, as every one is below IR 4, follows the weight.
 static int wanted_type(struct subject *s, int v, bool narrow_interface) {
-  bool follows = narrow_interface || graph_constant(&s->graph, v);
+  bool constant = graph_constant(&s->graph, v), follows = narrow_interface || constant;
+  if (constant && s->plan.values[v].operand && plan_is_only_operand(&s->graph, &s->plan, v))
+    return formats[s->plan.operand_format].onnx_type;
   if (follows && s->plan.values[v].considered)
     return formats[s->plan.values[v].format].onnx_type;
   return s->graph.values[v].type.elem_type;

@@ -72,7 +72,7 @@ static enum status runner_open(struct runner *r, const struct comparison *c, str
                                     .threads = 1,
                                     .initializers = packed.initializers,
                                     .n_initializers = packed.n_initializers,
-                                    .directory = g->model->directory};
+                                    .directory = packed.directory};
   r->outputs = arena_array(a, (size_t)g->scopes[0].n_outputs, sizeof *r->outputs);
   return session_open(&r->session, c->engine, packed.bytes, packed.size, &options, d);
 }
