@@ -324,7 +324,7 @@ static enum status get_samples(struct narrowcast *nc) {
   TRY(once(nc, HAS_SAMPLES, "a set of samples"));
   TRY(run_open_samples(r, planned ? &r->plan.hold_out : &r->policy.hold_out));
   if (planned)
-    run_divide_as_planned(r);
+    TRY(run_divide_as_planned(r));
   return now_has(nc, HAS_SAMPLES);
 }
 

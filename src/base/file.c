@@ -73,11 +73,23 @@ struct file_stamp file_stamp(const char *path) {
   return (struct file_stamp){s.st_dev, s.st_ino, s.st_size, s.st_mtim};
 }
 
+static bool is_same_file(const struct file_stamp *x, const struct file_stamp *y) {
+  return x->device == y->device && x->inode == y->inode;
+}
+
+static bool was_written(const struct file_stamp *x, const struct file_stamp *y) {
+  return x->size != y->size || x->time.tv_sec != y->time.tv_sec ||
+         x->time.tv_nsec != y->time.tv_nsec;
+}
+
 bool file_changed(const char *path, const struct file_stamp *before) {
   struct file_stamp now = file_stamp(path);
-  return now.device == before->device && now.inode == before->inode &&
-         (now.size != before->size || now.time.tv_sec != before->time.tv_sec ||
-          now.time.tv_nsec != before->time.tv_nsec);
+  return is_same_file(&now, before) && was_written(&now, before);
+}
+
+bool file_is_other(const char *path, const struct file_stamp *before) {
+  struct file_stamp now = file_stamp(path);
+  return !is_same_file(&now, before) || was_written(&now, before);
 }
 
 // ---- Hashes ----

@@ -32,6 +32,8 @@ struct file_stamp file_stamp(const char *path);
 // True if the file was written to since. One that was removed, or replaced by another, is as it was
 // to those that have it mapped.
 bool file_changed(const char *path, const struct file_stamp *before);
+// True unless the path leads to that file still, and it was not written to: for what is read again.
+bool file_is_other(const char *path, const struct file_stamp *before);
 
 // The path that stands for standard output, which is written to as it is, without a temporary file.
 #define FILE_STDOUT "-"

@@ -14,7 +14,7 @@ enum status command_verify(struct run *r) {
   TRY(run_rewrite(r));
   TRY(run_open_engine(r));
   TRY(run_open_samples(r, &r->plan.hold_out));
-  run_divide_as_planned(r);
+  TRY(run_divide_as_planned(r));
   TRY(run_verify(r));
   run_enter(r, STAGE_WRITE);
   const char *output = r->settings->output;

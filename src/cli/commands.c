@@ -28,9 +28,10 @@ const struct command commands[] = {
      "PoeCLJq", false, command_rewrite},
     {"verify", "MODEL", "--plan FILE", 1, 1,
      "runs the narrow model emulated beside the fp32 one and judges the claims",
-     "MODEL is the source; the plan says what the narrow one is. If the samples are as many as "
-     "the\n"
-     "plan was made from, the held-out ones are used, else all of them. With -o the verdict is\n"
+     "MODEL is the source; the plan says what the narrow one is. If the samples are those "
+     "that\n"
+     "the plan was made from, the held-out ones are used, else all of them. With -o the verdict "
+     "is\n"
      "written to a file too, with the error of every tensor.",
      "PdrnoOjxmLIJq", true, command_verify},
     {"report", "PLAN", NULL, 1, 1, "writes a page on which a plan can be reviewed",

@@ -220,15 +220,50 @@ enum status run_open_samples(struct run *r, const struct hold_out *rule) {
   return STATUS_OK;
 }
 
-// The held-out part is known again only if these are as many samples as the plan was made from.
-void run_divide_as_planned(struct run *r) {
+// Whether what calibrates now is what was traced in so many steps: of a training, these may have
+// been fewer than there are samples.
+static enum status calibrates_as(struct run *r, size_t steps, const char *traced, bool *same) {
+  size_t count = r->n_calibration < steps ? r->n_calibration : steps;
+  char sha256[65];
+  for (size_t i = 0; i < count; i++) {
+    struct sample sample = {0};
+    enum status status = samples_read(r->samples, r->calibration[i], &sample, r->diag);
+    sample_free(&sample);
+    TRY(status);
+  }
+  samples_digest(r->samples, sha256);
+  *same = strcmp(sha256, traced) == 0;
+  return STATUS_OK;
+}
+
+enum status run_divide_as_planned(struct run *r) {
   size_t count = samples_count(r->samples);
+  bool same = count == r->plan.samples;
+  if (same)
+    TRY(calibrates_as(r, r->plan.steps, r->plan.samples_sha256, &same));
+  if (same)
+    return STATUS_OK;
   if (count == r->plan.samples)
-    return;
+    diag_warn(r->diag, "these are not the samples that the plan was made from: all %zu are used",
+              count);
   r->held_out = arena_array(&r->arena, count, sizeof *r->held_out);
   for (r->n_held_out = 0; r->n_held_out < count; r->n_held_out++)
     r->held_out[r->n_held_out] = r->n_held_out;
   r->held_out_apart = false;
+  return STATUS_OK;
+}
+
+enum status run_compare_with_trace(struct run *r) {
+  bool same = samples_count(r->samples) == r->trace.samples;
+  if (!r->settings->trace)
+    return STATUS_OK;
+  if (same)
+    TRY(calibrates_as(r, r->trace.steps, r->trace.samples_sha256, &same));
+  if (same)
+    return STATUS_OK;
+  diag_warn(r->diag, "the trace is of other samples: those that judge may be among them");
+  r->held_out_apart = false;
+  return STATUS_OK;
 }
 
 // Finds the two values of "weight=updated weight". A name may itself hold a '='.

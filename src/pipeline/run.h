@@ -135,7 +135,11 @@ enum status run_save(struct run *r, const char *path);  // and reads it back
 // "model.fp16.onnx" beside "model.onnx".
 const char *run_default_output(struct run *r);
 
-// Of a plan that was read: if the samples are not as many as it was made from, all are held out.
-void run_divide_as_planned(struct run *r);
+// Of a plan that was read: the samples are divided as the plan's were if they are as many and those
+// that calibrate are the same; they are read for that. Else all are used.
+enum status run_divide_as_planned(struct run *r);
+// Of a trace that was read: unless what calibrates is what it was made from, as many samples of the
+// same contents, nothing counts as held out from it.
+enum status run_compare_with_trace(struct run *r);
 
 #endif

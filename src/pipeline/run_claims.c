@@ -223,6 +223,7 @@ static enum status promote_until_claims_hold(struct run *r) {
 }
 
 enum status run_until_claims_hold(struct run *r) {
+  TRY(run_compare_with_trace(r));
   TRY(plan_and_rewrite(r));
   if (plan_is_identity(&r->plan) && !r->plan.tf32)
     return STATUS_OK;

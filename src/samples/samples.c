@@ -81,13 +81,25 @@ static enum status name_array(struct array *array, const struct inputs *in, cons
   return STATUS_OK;
 }
 
+// A sample is read more than once: by the trace, by each verification. They must see the same.
+static enum status read_unchanged(struct array_list *list, const struct source *source, size_t i,
+                                  struct diag *d) {
+  enum status status = read_file(list, source->paths[i], d);
+  if (!file_is_other(source->paths[i], &source->stamps[i]))
+    return status;
+  diag_clear(d);  // what was wrong with half of it does not matter
+  diag_at(d, source->paths[i], NULL, NULL);
+  diag_hint(d, "Let nothing change the samples during a run.");
+  return diag_fail(d, STATUS_IO, "has changed since the run began");
+}
+
 // Reads all arrays of a source and gives them the names of the inputs that they are for.
 static enum status load_source(struct array_list *list, const struct inputs *in,
                                const struct source *source, struct diag *d) {
   for (size_t i = 0; i < source->n_paths; i++) {
     const char *path = source->paths[i];
     size_t before = list->count;
-    TRY(read_file(list, path, d));
+    TRY(read_unchanged(list, source, i, d));
     bool one = samples_has_extension(path, ".npy") || samples_has_extension(path, ".pb");
     for (size_t k = before; k < list->count && one; k++)
       TRY(name_array(&list->items[k], in, path, source->single, list->arena, d));

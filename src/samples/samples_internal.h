@@ -3,6 +3,7 @@
 #ifndef SAMPLES_INTERNAL_H
 #define SAMPLES_INTERNAL_H
 
+#include "file.h"
 #include "graph.h"
 #include "samples_format.h"
 
@@ -35,6 +36,7 @@ struct inputs {
 struct source {
   const char *label;
   const char **paths;
+  struct file_stamp *stamps;  // of the paths, when they were found
   size_t n_paths;
   bool single;  // one array, whatever it is called, for the only input
 };

@@ -137,12 +137,18 @@ static struct source *add_source(struct scan *s, const char *label, size_t n_pat
   struct source *source = &list->items[list->count++];
   source->label = label;
   source->paths = arena_array(list->arena, n_paths, sizeof *source->paths);
+  source->stamps = arena_array(list->arena, n_paths, sizeof *source->stamps);
   return source;
+}
+
+static void add_path(struct source *source, const char *path) {
+  source->stamps[source->n_paths] = file_stamp(path);
+  source->paths[source->n_paths++] = path;
 }
 
 static void add_file(struct scan *s, const char *label, const char *path, bool single) {
   struct source *source = add_source(s, label, 1);
-  source->paths[source->n_paths++] = path;
+  add_path(source, path);
   source->single = single;
 }
 
@@ -167,8 +173,7 @@ static void add_together(struct scan *s, const struct folder *f) {
   struct source *source = add_source(s, f->label[0] ? f->label : s->root_label, f->count);
   for (size_t i = 0; i < f->count; i++)
     if (f->entries[i].array)
-      source->paths[source->n_paths++] =
-          arena_printf(s->list->arena, "%s/%s", f->path, f->entries[i].name);
+      add_path(source, arena_printf(s->list->arena, "%s/%s", f->path, f->entries[i].name));
 }
 
 static enum status scan_folder(struct scan *s, const char *path, const char *label, int depth) {

@@ -261,6 +261,24 @@ test_a_model_that_is_written_to_during_the_run_is_refused() {
   tried 'written to' 'the model, during the run' "exit code $code"
 }
 
+test_a_sample_that_changes_during_the_run_is_refused() {
+  for change in 'written to' replaced; do
+    cp -r "$digits/samples" changing
+    data=changing
+    halted stop "$model"
+    case $change in
+    written*) printf X | dd of=changing/6.npz bs=1 seek=100 conv=notrunc status=none ;;
+    replaced) cp changing/7.npz other.npz && mv other.npz changing/6.npz ;;
+    esac
+    kill -CONT "$child"
+    ends_with 7
+    has err 'narrowcast: changing/6.npz: has changed since the run began'
+    missing y.onnx
+    rm -r changing
+    tried "$change" 'a sample, during the run' "exit code $code"
+  done
+}
+
 test_a_model_that_is_replaced_during_the_run_is_as_it_was() {
   quietly convert "$model" --data "$data" -o wanted.onnx
   cp "$model" model.onnx

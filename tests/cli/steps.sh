@@ -53,6 +53,26 @@ test_verify_of_a_saved_plan_measures_what_convert_measured() {
   same convert.claims verify.claims
 }
 
+test_nothing_is_held_out_from_samples_that_changed_since_the_trace() {
+  cp -r "$data" samples
+  quietly trace "$model" --data samples -o t.json
+  quietly plan "$model" --trace t.json -o p.json
+  quietly verify "$model" --plan p.json --data samples
+  has out 'verify       2 held-out samples'
+  cp samples/1.npz samples/2.npz
+  with_code 0 verify "$model" --plan p.json --data samples
+  has err 'not the samples that the plan was made from: all 8 are used'
+  has out 'verify       8 samples'
+  with_code 0 convert "$model" --trace t.json --data samples -o y.onnx
+  has err 'the trace is of other samples'
+  has out 'verify       2 samples'
+  # What was held out does not matter to the plan.
+  cp "$data/2.npz" samples/2.npz
+  cp samples/1.npz samples/7.npz
+  quietly verify "$model" --plan p.json --data samples
+  has out 'verify       2 held-out samples'
+}
+
 test_a_saved_plan_says_what_was_measured_of_each_claim() {
   quietly convert "$model" --data "$data" -o y.onnx --save-plan p.json
   matches p.json '"id": "relative-l2".*"measured": \[\{"output": "logits", "value": 0.000[0-9]*, "holds": true, "worst_sample": "[67].npz"\}'

@@ -260,6 +260,24 @@ static void the_digest_follows_the_data_and_not_the_order_of_reading(void **stat
   fixture_end(f);
 }
 
+static void a_sample_that_changes_between_two_reads_is_refused(void **state) {
+  (void)state;
+  struct fixture *f = identity_model("float[N]");
+  struct sample s = {0};
+  write_npy(f, "p.npy", "<f4", "(6,)", six, 24);
+  write_npy(f, "q.npy", "<f4", "(6,)", six, 24);
+  assert_int_equal(open_at(f, ""), STATUS_OK);
+  s = read_sample(f, 1);
+  sample_free(&s);
+  write_npy(f, "q.npy", "<f4", "(5,)", six, 20);
+  s = read_sample(f, 0);
+  sample_free(&s);
+  assert_int_equal(samples_read(f->samples, 1, &s, &f->d), STATUS_IO);
+  assert_non_null(strstr(f->d.file, "q.npy"));
+  assert_non_null(strstr(f->d.message, "has changed"));
+  fixture_end(f);
+}
+
 // ---- Real models ----
 
 static void read_all(const char *folder, const struct schema_table *schemas) {
@@ -332,6 +350,7 @@ int main(void) {
       cmocka_unit_test(a_dynamic_batch_is_taken_as_it_is),
       cmocka_unit_test(zero_sized_inputs_are_read),
       cmocka_unit_test(the_digest_follows_the_data_and_not_the_order_of_reading),
+      cmocka_unit_test(a_sample_that_changes_between_two_reads_is_refused),
       cmocka_unit_test(samples_of_real_models_are_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
