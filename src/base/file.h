@@ -44,6 +44,9 @@ bool file_is_other(const char *path, const struct file_stamp *before);
 struct file_writer {
   char path[4096], temporary[4200];  // temporary: "" while it has no name
   FILE *out;
+  // Do not wait until it is on the disk: the caller, or whoever set NARROWCAST_SYNC=none for this
+  // process, does so for many files at once, and trusts none before.
+  bool lazy;
 };
 // Errors: STATUS_IO, also where `path` is there already and is no regular file.
 enum status file_begin(struct file_writer *w, const char *path, struct diag *d);

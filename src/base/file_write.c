@@ -247,6 +247,8 @@ enum status file_begin(struct file_writer *w, const char *path, struct diag *d) 
     return begin_stdout(w, d);
   TRY(check_path(&path, target, d));
   memcpy(w->path, path, strlen(path) + 1);
+  const char *sync = getenv("NARROWCAST_SYNC");
+  w->lazy = sync && strcmp(sync, "none") == 0;
   int fd = open_temporary(w);
   if (fd < 0)
     return fail_errno(d, path);
@@ -287,7 +289,7 @@ void file_set_path(struct file_writer *w, const char *path) {
 // ---- Ending ----
 
 enum status file_sync(struct file_writer *w, struct diag *d) {
-  bool to_disk = !is_stdout(w->path);
+  bool to_disk = !is_stdout(w->path) && !w->lazy;
   // A failed write leaves its mark on the stream, so that callers need not look at each one.
   errno = 0;
   if (fflush(w->out) == 0 && !ferror(w->out) && (!to_disk || fsync(fileno(w->out)) == 0))
@@ -346,9 +348,13 @@ enum status file_commit(struct file_writer *w, struct diag *d) {
   }
   set_pending(w->temporary, false);
   w->temporary[0] = '\0';
-  fclose(w->out);  // all is written and synced
+  // All is written; what is not synced yet, some network's file systems still have to send.
+  bool closed = fclose(w->out) == 0;
   w->out = NULL;
-  sync_folder(w->path);
+  if (!closed)
+    return fail_errno(d, w->path);
+  if (!w->lazy)
+    sync_folder(w->path);
   return STATUS_OK;
 }
 

@@ -1,5 +1,9 @@
 // The scheduler of a batch: see batch.h. One loop: start what fits, wait for a child to end, note
 // its result. There is no state but the folders: whatever happens, they say what is done.
+//
+// A result vouches for its files, also after a power cut, so they must be on the disk before it is
+// written. Conversions do not wait for that, since a core would idle meanwhile: their results are
+// kept until a process has synced the file system, once for all that ended before it began.
 #include "batch.h"
 
 #include "batch_show.h"
@@ -18,13 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ATTEMPTS = 2, TICK_MS = 100, GRACE = 10, MEMORY_WAIT = 5 };
+enum { ATTEMPTS = 2, TICK_MS = 100, GRACE = 10, MEMORY_WAIT = 5, FINISHED_MOST = 2 * PROCESS_MOST };
 
 // Memory of a conversion, roughly: the engine and the program, and so many times what is read. The
 // model is in memory as fp32 and as the pair that is compared, each prepared by the engine.
 static const double memory_base = 200e6, memory_of_model = 7, memory_of_sample = 2;
 
-enum state { WAITING, RUNNING, DONE };
+enum state { WAITING, RUNNING, FINISHED, DONE };  // finished: not on the disk yet
 
 struct item {
   enum state state;
@@ -42,6 +46,12 @@ struct slot {
   bool timed_out;
 };
 
+struct finished {
+  size_t model;
+  int lock;
+  struct result result;
+};
+
 struct batch {
   const struct zoo *zoo;
   const struct batch_options *options;
@@ -56,7 +66,10 @@ struct batch {
   size_t untried;  // models to do that were not started yet
   struct slot slots[PROCESS_MOST];
   int running;
-  double idle_since;  // when something ran last
+  struct finished finished[FINISHED_MOST];
+  size_t n_finished, n_syncing;  // the first n_syncing will be on the disk
+  pid_t sync;                    // when this process has ended; 0: none
+  double idle_since;             // when something ran last
   struct batch_show show;
 };
 
@@ -96,7 +109,7 @@ static void note_result(struct batch *b, size_t model, const struct result *r, c
   batch_show_result(&b->show, kept, note);
 }
 
-static enum status finish(struct batch *b, struct slot *s, const struct process_ended *p) {
+static void finish(struct batch *b, struct slot *s, const struct process_ended *p) {
   const struct zoo_model *m = &b->zoo->models[s->model];
   struct ending ending = {
       .process = *p,
@@ -104,21 +117,51 @@ static enum status finish(struct batch *b, struct slot *s, const struct process_
       .seconds = clock_seconds() - s->began,
       .limits = b->options->limits,
   };
-  const char *folder = folder_of(b, s->model);
   struct result r;
-  result_of_run(&r, m, &b->surveyed[s->model], &ending, folder, b->arena);
+  result_of_run(&r, m, &b->surveyed[s->model], &ending, folder_of(b, s->model), b->arena);
   b->running--;
   s->pid = 0;
   struct item *item = &b->items[s->model];
-  enum status status = STATUS_OK;
   if (r.killed && item->attempts < ATTEMPTS) {
     item->state = WAITING;  // once more, with nothing else running
+    close(s->lock);
   } else {
-    status = result_write(&r, folder, b->diag);
-    note_result(b, s->model, &r, NULL);
+    item->state = FINISHED;
+    b->finished[b->n_finished++] = (struct finished){s->model, s->lock, r};
   }
-  close(s->lock);
+}
+
+// Writes the results of those that are on the disk now.
+static enum status write_finished(struct batch *b) {
+  enum status status = STATUS_OK;
+  for (size_t i = 0; i < b->n_syncing; i++) {
+    const struct finished *f = &b->finished[i];
+    if (status == STATUS_OK)
+      status = result_write(&f->result, folder_of(b, f->model), b->diag);
+    if (status == STATUS_OK)
+      note_result(b, f->model, &f->result, NULL);
+    close(f->lock);
+  }
+  b->n_finished -= b->n_syncing;
+  memmove(b->finished, b->finished + b->n_syncing, b->n_finished * sizeof *b->finished);
+  b->n_syncing = 0;
   return status;
+}
+
+static enum status sync_finished(struct batch *b) {
+  struct process_ended ended;
+  if (b->sync && process_try_wait(b->sync, &ended)) {
+    b->sync = 0;
+    diag_at(b->diag, b->options->out, NULL, NULL);
+    if (!ended.exited || ended.code != STATUS_OK)
+      return diag_fail(b->diag, STATUS_IO, "cannot be synced to its disk");
+    diag_at(b->diag, "", NULL, NULL);
+    TRY(write_finished(b));
+  }
+  if (b->sync || !b->n_finished)
+    return STATUS_OK;
+  b->n_syncing = b->n_finished;
+  return process_start_sync(b->options->out, &b->sync, b->diag);
 }
 
 // ---- starting ----
@@ -274,7 +317,7 @@ static bool fits(const struct batch *b, double memory, double available) {
 }
 
 static enum status start_what_fits(struct batch *b) {
-  if (b->running == b->options->jobs)
+  if (b->running == b->options->jobs || (size_t)b->running + b->n_finished >= FINISHED_MOST)
     return STATUS_OK;
   double available = (double)process_memory_available(), now = clock_seconds();
   while (b->first < b->n_order && b->items[b->order[b->first]].state == DONE)
@@ -298,7 +341,7 @@ static enum status start_what_fits(struct batch *b) {
 
 // ---- the loop ----
 
-static enum status look_at_slots(struct batch *b) {
+static void look_at_slots(struct batch *b) {
   // The conversion ends itself, and can say where it was; this is for one that does not.
   double timeout = b->options->limits.timeout ? 1.0 * b->options->limits.timeout + GRACE : 1e18;
   for (int k = 0; k < b->options->jobs; k++) {
@@ -307,16 +350,21 @@ static enum status look_at_slots(struct batch *b) {
       continue;
     struct process_ended ended;
     if (process_try_wait(s->pid, &ended)) {
-      TRY(finish(b, s, &ended));
+      finish(b, s, &ended);
     } else if (clock_seconds() - s->began > timeout) {
       s->timed_out = true;
       kill(-s->pid, SIGKILL);
     }
   }
-  return STATUS_OK;
 }
 
 static void end_all(struct batch *b) {
+  if (b->sync) {
+    kill(b->sync, SIGKILL);
+    child_wait(b->sync);
+  }
+  for (size_t i = 0; i < b->n_finished; i++)
+    close(b->finished[i].lock);
   for (int k = 0; k < b->options->jobs; k++) {
     if (!b->slots[k].pid)
       continue;
@@ -340,8 +388,10 @@ static enum status loop(struct batch *b) {
     batch_show_tick(&b->show);
     if (status == STATUS_OK && b->n_done < b->n_order)
       sigtimedwait(&child, NULL, &tick);
-    if (status == STATUS_OK)
-      status = look_at_slots(b);
+    if (status == STATUS_OK) {
+      look_at_slots(b);
+      status = sync_finished(b);
+    }
   }
   if (status != STATUS_OK)
     end_all(b);

@@ -1,7 +1,8 @@
 // Starting and ending the processes of a batch: see process.h. What is not in POSIX here is Linux:
 // PR_SET_PDEATHSIG ends the children of a batch that was killed, oom_score_adj makes the kernel
-// take a conversion before anything else of the machine when memory is short.
-#define _DEFAULT_SOURCE  // wait4
+// take a conversion before anything else of the machine when memory is short, syncfs waits for a
+// whole file system's files with one commit of its journal.
+#define _GNU_SOURCE  // wait4, syncfs
 #include "process.h"
 
 #include "child.h"
@@ -46,6 +47,7 @@ static _Noreturn void child_main(const struct process_start *s) {
                redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
   if (ready && (s->lock < 0 || fcntl(s->lock, F_SETFD, 0) == 0)) {
     prepare();
+    setenv("NARROWCAST_SYNC", "none", 1);
     execv("/proc/self/exe", (char *const *)(uintptr_t)s->arguments);
   }
   dprintf(STDERR_FILENO, "narrowcast: the conversion cannot be started: %s\n", strerror(errno));
@@ -60,6 +62,15 @@ enum status process_start(const struct process_start *s, pid_t *pid, struct diag
     return d->status;
   setpgid(*pid, *pid);  // whoever of both comes first
   return STATUS_OK;
+}
+
+enum status process_start_sync(const char *folder, pid_t *pid, struct diag *d) {
+  *pid = child_fork(d);
+  if (*pid == 0) {
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _exit(fd >= 0 && syncfs(fd) == 0 ? STATUS_OK : STATUS_IO);
+  }
+  return *pid < 0 ? d->status : STATUS_OK;
 }
 
 bool process_try_wait(pid_t pid, struct process_ended *out) {

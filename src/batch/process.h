@@ -17,8 +17,13 @@ struct process_start {
 };
 
 // Runs this program again, in a process group of its own. A failure to start is written to the log
-// and ends the child with STATUS_IO. Errors: STATUS_IO (fork).
+// and ends the child with STATUS_IO. What it writes may be in memory only when it has ended
+// (NARROWCAST_SYNC=none). Errors: STATUS_IO (fork).
 enum status process_start(const struct process_start *s, pid_t *pid, struct diag *d);
+
+// Starts a process that brings to the disk what has been written to the file system of `folder`,
+// and ends with exit code 0 when it is there, else with STATUS_IO. Errors: STATUS_IO (fork).
+enum status process_start_sync(const char *folder, pid_t *pid, struct diag *d);
 
 struct process_ended {
   bool exited;  // false: by a signal

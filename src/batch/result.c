@@ -252,6 +252,7 @@ enum status result_write(const struct result *r, const char *folder, struct diag
   snprintf(path, sizeof path, "%s/" RESULT_RESULT, folder);
   struct file_writer file = {0};
   TRY(file_begin(&file, path, d));
+  file.lazy = true;
   struct json_writer w = {.out = file.out, .inline_depth = JSON_DEPTH};
   json_object(&w, NULL);
   json_integer(&w, "schema", 1);

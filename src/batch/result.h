@@ -84,6 +84,8 @@ void result_of_run(struct result *r, const struct zoo_model *m, const struct sur
 void result_not_started(struct result *r, const struct zoo_model *m, const struct surveyed *s,
                         const char *reason);
 
+// Errors: STATUS_IO. It may be on the disk later than what is written next: a batch that finds
+// none, or half of one, converts that model again.
 enum status result_write(const struct result *r, const char *folder, struct diag *d);
 
 // Reads the folder's result.json. False if there is none that can be read, or if it is of another

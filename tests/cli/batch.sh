@@ -301,6 +301,18 @@ test_a_killed_batch_goes_on_and_leaves_nothing_running() {
   [ -z "$(find res -name '*.tmp')" ]
 }
 
+# A result vouches for its files also after a power cut.
+test_no_result_is_written_before_its_files_are_on_the_disk() {
+  ! grep -q __asan_init "$(command -v narrowcast)" || return 0 # it wants to be preloaded first
+  zoo
+  FILES_SYNCFS=fail LD_PRELOAD=$(dirname "$faulty")/libfaulty_files.so with_code 7 batch zoo --out res
+  has err 'res: cannot be synced to its disk'
+  [ -n "$(find res -name report.html)" ]
+  [ -z "$(find res -name result.json)" ]
+  with_code 0 batch zoo --out res
+  lacks err 'done before'
+}
+
 test_hostile_names_are_only_text() {
   mkdir -p 'zoo/a
 b' "zoo/<script>alert(1)</script>" zoo/-- "zoo/$(printf 'x%.0s' $(seq 200))"

@@ -1,9 +1,10 @@
-// Faults of a file system, for tests/cli/faults.sh: preloaded (LD_PRELOAD), it takes the place of
-// the calls by which files get to their places, and lets one of them fail, or the process die just
-// before it.
+// Faults of a file system, for tests/cli/faults.sh and batch.sh: preloaded (LD_PRELOAD), it takes
+// the place of the calls by which files get to their places, and lets one of them fail, or the
+// process die just before it.
 //
 //   FILES_FAULT=WHAT    fail (the disk is full), kill (this process), kill_both (its parent first)
 //   FILES_COUNT=N       at the N-th of the calls fsync, linkat, rename, unlinkat, from 1
+//   FILES_SYNCFS=fail   syncfs fails
 //   FILES_NAMED=1       the file system has no unnamed files (O_TMPFILE)
 #define _GNU_SOURCE  // O_TMPFILE, RTLD_NEXT
 #include <dlfcn.h>
@@ -44,6 +45,13 @@ int fsync(int fd) {
   int (*real)(int);
   find(&real, "fsync");
   return reach() ? -1 : real(fd);
+}
+
+int syncfs(int fd) {
+  int (*real)(int);
+  find(&real, "syncfs");
+  errno = EIO;
+  return getenv("FILES_SYNCFS") ? -1 : real(fd);
 }
 
 int linkat(int from, const char *old, int to, const char *new, int flags) {
