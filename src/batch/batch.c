@@ -431,6 +431,7 @@ static enum status survey(struct batch *b) {
       .policy = o->policy,
       .arguments = w.items,
       .n_arguments = w.count,
+      .model_limits = o->model_limits,
       .largest_file = process_memory_available(),
       .jobs = o->jobs,
       .progress = !o->quiet,

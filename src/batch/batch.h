@@ -9,6 +9,7 @@
 #ifndef BATCH_H
 #define BATCH_H
 
+#include "model.h"
 #include "result.h"
 
 struct batch_options {
@@ -19,6 +20,7 @@ struct batch_options {
   // samples.
   const char **arguments, **made_up;
   size_t n_arguments, n_made_up;
+  const struct model_limits *model_limits;  // the same as the arguments say
   int jobs, threads;
   struct limits limits;
   int shard, shards;  // shard is from 1

@@ -75,10 +75,10 @@ static enum status find_external(void *context, Onnx__TensorProto *t) {
 }
 
 // False if it cannot be read as a model.
-static bool add_model(struct material *m, const char *path) {
+static bool add_model(struct material *m, const char *path, const struct model_limits *limits) {
   struct diag ignored = {0};
   struct model model = {0};
-  if (model_load(&model, m->arena, path, NULL, &ignored) != STATUS_OK) {
+  if (model_load(&model, m->arena, path, limits, &ignored) != STATUS_OK) {
     add_file(m, "model", path);
     return false;
   }
@@ -162,7 +162,7 @@ static void survey_model(const struct zoo_model *model, const struct survey_sett
   if (!m.out)
     out_of_memory(0);
   fputs(common, m.out);
-  out->readable = add_model(&m, model->path);
+  out->readable = add_model(&m, model->path, s->model_limits);
   out->bytes = m.bytes;
   m.largest = 0;
   if (model->samples)

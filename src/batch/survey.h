@@ -3,6 +3,7 @@
 #ifndef SURVEY_H
 #define SURVEY_H
 
+#include "model.h"
 #include "zoo.h"
 
 #include <stdint.h>
@@ -22,6 +23,7 @@ struct survey_settings {
   const char *policy;            // of models without one of their own
   const char *const *arguments;  // of all conversions, as far as they change the result
   size_t n_arguments;
+  const struct model_limits *model_limits;  // NULL: the default ones
   // A larger file is not read: its size stands for its content. No conversion could hold it, and
   // the holes of a hostile one take no disk, but hours to read.
   uint64_t largest_file;

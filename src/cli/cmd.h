@@ -29,8 +29,9 @@ struct option_text {
   const char *argument;  // NULL: a flag
   const char *help;
 };
-extern const struct option_text options[];  // of all commands; ends with a NULL name
-#define SHORT_OPTIONS "o:hq"                // as getopt wants them
+extern const char *const external_data_names[];  // by enum external_data; ends with NULL
+extern const struct option_text options[];       // of all commands; ends with a NULL name
+#define SHORT_OPTIONS "o:hq"                     // as getopt wants them
 
 // The arguments and needed options, with blanks in front of each: what a synopsis says between name
 // and "[options]".

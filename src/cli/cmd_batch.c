@@ -52,6 +52,11 @@ static void pass_on(struct run *r, struct batch_options *o) {
   for (size_t i = 0; i < s->n_overrides; i += 2)
     append(r, &o->arguments, &o->n_arguments, arena_printf(&r->arena, "--%s", s->overrides[i]),
            s->overrides[i + 1]);
+  if (s->external_data)
+    append(r, &o->arguments, &o->n_arguments, "--external-data",
+           external_data_names[s->external_data]);
+  for (size_t i = 0; i < s->n_limits_given; i++)
+    append(r, &o->arguments, &o->n_arguments, "--model-limit", s->limits_given[i]);
   if (s->has_random)
     append(r, &o->made_up, &o->n_made_up, "--random",
            arena_printf(&r->arena, "%llu", (unsigned long long)s->random));
@@ -87,6 +92,7 @@ enum status command_batch(struct run *r) {
               : cores > PROCESS_MOST ? PROCESS_MOST
                                      : (int)cores,
       .threads = s->threads ? s->threads : 1,
+      .model_limits = &s->model_limits,
       .limits = {s->timeout, (int)(s->memory_limit >> 20)},
       .shard = s->shards ? s->shard : 1,
       .shards = s->shards ? s->shards : 1,

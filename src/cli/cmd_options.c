@@ -87,11 +87,12 @@ static enum status parse_shard(const char *text, struct settings *s, struct diag
   return STATUS_OK;
 }
 
+const char *const external_data_names[] = {
+    [EXTERNAL_AUTO] = "auto", [EXTERNAL_ALWAYS] = "always", [EXTERNAL_NEVER] = "never", NULL};
+
 static enum status parse_external_data(const char *text, enum external_data *out, struct diag *d) {
-  static const char *const names[] = {
-      [EXTERNAL_AUTO] = "auto", [EXTERNAL_ALWAYS] = "always", [EXTERNAL_NEVER] = "never"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-    if (strcmp(text, names[i]) == 0) {
+  for (int i = 0; external_data_names[i]; i++)
+    if (strcmp(text, external_data_names[i]) == 0) {
       *out = (enum external_data)i;
       return STATUS_OK;
     }
@@ -198,7 +199,10 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
     TRY(parse_number(argument, "memory-limit", 1, SIZE_MAX >> 20, &number, d));
     s->memory_limit = (size_t)number << 20;
     break;
-  case 'L': TRY(parse_model_limit(argument, &s->model_limits, d)); break;
+  case 'L':
+    TRY(parse_model_limit(argument, &s->model_limits, d));
+    append(&s->limits_given, &s->n_limits_given, argument, a);
+    break;
   case OPTION_IN_PROCESS: s->in_process = true; break;
   case 'N':
     TRY(parse_number(argument, "jobs", 1, 256, &number, d));

@@ -62,7 +62,7 @@ const struct command commands[] = {
      "PATH,\n"
      "...}; there policy, format, io, raise_opset and overrides are a model's own, before those\n"
      "given here, and keep and narrow are added to them. merge joins what several shards made.",
-     "pAfukwDirnNHOBxmJq", false, command_batch},
+     "pAefukwDirnNHOBxmLJq", false, command_batch},
     {"policy", "check FILE | show POLICY | list", NULL, 1, 2, "checks or shows a policy",
      "check FILE reads a policy file and names what is wrong with it; show POLICY prints a "
      "shipped\n"

@@ -43,6 +43,8 @@ struct settings {
   int timeout;          // seconds
   size_t memory_limit;  // bytes
   struct model_limits model_limits;
+  const char **limits_given;  // the same as "NAME=N", in the order given
+  size_t n_limits_given;
   bool in_process;    // everything runs in the calling process, which may have other threads
   int jobs;           // of a batch; 0: as many as there are cores
   int shard, shards;  // of a batch: part `shard` (from 1) of so many; 0: all

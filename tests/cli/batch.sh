@@ -419,6 +419,26 @@ test_raised_opset_and_overrides_of_all_models_are_part_of_what_is_done_again() {
   has own/models/*/plan.json '"opset_raised_to": 20' '"own"'
 }
 
+test_external_data_and_model_limits_are_those_of_convert() {
+  mkdir zoo
+  cp "$tiny/external.onnx" "$tiny/external.data" zoo/
+  with_code 1 batch zoo --out res --model-limit messages=10
+  has err 'more than 10 messages'
+  with_code 0 batch zoo --out res --model-limit messages=1000 --external-data never
+  lacks err 'done before'
+  holds_only res/models/external-*/model model.onnx
+  with_code 0 batch zoo --out res --model-limit messages=1000 --external-data always
+  lacks err 'done before'
+  [ "$(find res/models/external-*/model -name 'model.onnx.*.data' | wc -l)" -eq 1 ]
+  with_code 0 batch zoo --out res --model-limit messages=1000 --external-data always
+  has err '1 model, 1 done before'
+  # The data is part of what is read only if the limits let the model be read.
+  printf '\001' | dd of=zoo/external.data bs=1 seek=5000 conv=notrunc 2>/dev/null
+  with_code 0 batch zoo --out res --model-limit messages=1000 --external-data always
+  lacks err 'done before'
+  with_code 2 batch zoo --out res --external-data sometimes
+}
+
 test_merge_says_what_is_missing() {
   zoo
   mkdir empty
