@@ -2,6 +2,8 @@
 // from a hostile model.
 #include "diag.h"
 
+#include "escape.h"
+
 #include <stdarg.h>
 #include <string.h>
 
@@ -84,11 +86,6 @@ enum status diag_list_end(const struct diag_list *list, struct diag *d, const ch
   return diag_fail(d, list->first.status, "%d %s", list->count, what);
 }
 
-static void print_safe(FILE *out, const char *text) {
-  for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-    putc(*c < 0x20 || *c == 0x7f ? '?' : *c, out);
-}
-
 void diag_print(const struct diag *d, FILE *out) {
   fputs("narrowcast: ", out);
   const struct {
@@ -98,14 +95,14 @@ void diag_print(const struct diag *d, FILE *out) {
     if (!places[i].text[0])
       continue;
     fputs(places[i].label, out);
-    print_safe(out, places[i].text);
+    escape_terminal(places[i].text, out);
     fputs(": ", out);
   }
-  print_safe(out, d->message[0] ? d->message : status_text(d->status));
+  escape_terminal(d->message[0] ? d->message : status_text(d->status), out);
   putc('\n', out);
   if (d->hint[0]) {
     fputs("  ", out);
-    print_safe(out, d->hint);
+    escape_terminal(d->hint, out);
     putc('\n', out);
   }
 }

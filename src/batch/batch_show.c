@@ -4,6 +4,7 @@
 #include "batch_show.h"
 
 #include "clock.h"
+#include "escape.h"
 
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,13 +12,16 @@
 
 enum { NAME_LENGTH = 40, REASON_LENGTH = 160, LINE_LENGTH = 512 };
 
-void batch_show_name(FILE *out, const char *name, size_t longest) {
+// The end of a long name, which says more than its beginning.
+static void put_end(const char *name, size_t longest, FILE *out) {
   size_t length = strlen(name);
-  bool cut = longest && length > longest;
-  if (cut)
+  if (length > longest) {
     fputs("...", out);
-  for (const char *c = cut ? name + length - longest + 3 : name; *c; c++)
-    putc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, out);
+    name += length - longest + 3;
+    while ((*name & '\xc0') == '\x80')  // within a character
+      name++;
+  }
+  escape_terminal(name, out);
 }
 
 static void clear_line(const struct batch_show *s) {
@@ -44,7 +48,7 @@ void batch_show_result(struct batch_show *s, const struct result *r, const char 
   clear_line(s);
   fprintf(stderr, "[%zu/%zu] %-9s %6.1f s  ", s->done, s->total, outcome_name(r->outcome),
           r->seconds);
-  batch_show_name(stderr, r->name, 0);
+  escape_terminal(r->name, stderr);
   if (note)
     fprintf(stderr, " (%s)", note);
   if (r->reason) {
@@ -53,7 +57,7 @@ void batch_show_result(struct batch_show *s, const struct result *r, const char 
     char text[REASON_LENGTH + 4];
     snprintf(text, sizeof text, "%.*s%s", REASON_LENGTH, r->reason,
              length > REASON_LENGTH ? "..." : "");
-    batch_show_name(stderr, text, 0);
+    escape_terminal(text, stderr);
   }
   putc('\n', stderr);
 }
@@ -86,7 +90,7 @@ void batch_show_tick(const struct batch_show *s) {
   }
   if (s->current) {
     fputs("  ", out);
-    batch_show_name(out, s->current, NAME_LENGTH);
+    put_end(s->current, NAME_LENGTH, out);
   }
   fclose(out);
   struct winsize size = {0};

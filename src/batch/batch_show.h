@@ -21,7 +21,4 @@ void batch_show_result(struct batch_show *s, const struct result *r, const char 
 void batch_show_tick(const struct batch_show *s);
 void batch_show_end(const struct batch_show *s);
 
-// A name of a hostile file: control characters as '?', and at most `longest` bytes of it (0: all).
-void batch_show_name(FILE *out, const char *name, size_t longest);
-
 #endif

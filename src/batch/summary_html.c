@@ -1,5 +1,6 @@
 // index.html of a zoo: one table, without scripts, that links what each model's folder holds. Names
 // of models are hostile; they are escaped as text, and links use the folders' plain names only.
+#include "escape.h"
 #include "summary_zoo.h"
 
 #include <inttypes.h>
@@ -24,18 +25,6 @@ static const char style[] =
     ".converted{color:light-dark(#14692f,#6fdc8c)}\n"
     ".refused{color:light-dark(#8a4b00,#ffb454)}.failed{color:light-dark(#b3261e,#ff8a80)}\n"
     "@media print{body{margin:0}.scroll{overflow:visible}}\n";
-
-static void html_text(FILE *out, const char *text) {
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c < 0x20 || c == 0x7f)
-      putc('?', out);
-    else if (strchr("&<>\"'", c))
-      fprintf(out, "&#%d;", c);
-    else
-      putc(c, out);
-  }
-}
 
 static bool is_there(const struct result *r, const char *out, const char *file, struct arena *a) {
   return access(arena_printf(a, "%s/models/%s/%s", out, r->folder, file), F_OK) == 0;
@@ -80,16 +69,16 @@ static void put_row(const struct result *r, const char *out, struct arena *a, FI
   fputs("<tr><th scope=\"row\">", to);
   if (report)
     fprintf(to, "<a href=\"models/%s/" RESULT_REPORT "\">", r->folder);
-  html_text(to, r->name);
+  escape_html(r->name, to);
   fputs(report ? "</a>" : "", to);
   if (r->reason) {
     fputs("<div>", to);
-    html_text(to, r->reason);
+    escape_html(r->reason, to);
     fputs("</div>", to);
   }
   fprintf(to, "</th><td class=\"%s\">%s</td><td>", outcome_name(r->outcome),
           outcome_name(r->outcome));
-  html_text(to, planned ? r->policy : "");
+  escape_html(planned ? r->policy : "", to);
   fprintf(to, "</td><td>%s</td>", summary_zoo_inputs(r));
   put_part(to, planned, r->narrow_nodes, r->float_nodes);
   fprintf(to, planned ? "<td class=\"n\">%d</td>" : "<td></td>", r->casts);
@@ -127,7 +116,7 @@ static void put_wide(const struct totals *t, FILE *to) {
         to);
   for (size_t i = 0; i < t->n_wide; i++) {
     fputs("<tr><td>", to);
-    html_text(to, summary_zoo_reason(t->wide[i].reason));
+    escape_html(summary_zoo_reason(t->wide[i].reason), to);
     fprintf(to, "</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%zu</td></tr>\n",
             t->wide[i].nodes, t->wide[i].models);
   }

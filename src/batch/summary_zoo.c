@@ -1,7 +1,7 @@
 // Summary files of a zoo: see summary_zoo.h. One table of columns serves CSV and Markdown.
 #include "summary_zoo.h"
 
-#include "batch_show.h"
+#include "escape.h"
 #include "file.h"
 #include "json.h"
 #include "plan.h"
@@ -228,19 +228,6 @@ static void write_csv(struct result *const *results, size_t count, bool repeatab
 
 // ---- Markdown ----
 
-// As text: nothing that Markdown or the HTML in it would read, and no line break.
-static void markdown_text(FILE *out, const char *text) {
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c < 0x20 || c == 0x7f)
-      putc('?', out);
-    else if (strchr("&<>|\\`*_{}[]#!~", c))
-      fprintf(out, "&#%d;", c);
-    else
-      putc(c, out);
-  }
-}
-
 static void markdown_totals(const struct totals *t, FILE *out) {
   fprintf(out, "%zu model%s:", t->models, t->models == 1 ? "" : "s");
   for (int o = 0; o < OUTCOME_COUNT; o++)
@@ -269,7 +256,7 @@ static void write_markdown(struct result *const *results, size_t count, const st
         continue;
       }
       putc(' ', out);
-      markdown_text(out, row < 0 ? c->title : cell(c, results[row], &scratch));
+      escape_markdown(row < 0 ? c->title : cell(c, results[row], &scratch), out);
       fputs(" |", out);
     }
     putc('\n', out);
@@ -279,7 +266,7 @@ static void write_markdown(struct result *const *results, size_t count, const st
     fputs("\n| What kept nodes in fp32 | Nodes | Models |\n|---|---:|---:|\n", out);
   for (size_t i = 0; i < t->n_wide; i++) {
     fputs("| ", out);
-    markdown_text(out, summary_zoo_reason(t->wide[i].reason));
+    escape_markdown(summary_zoo_reason(t->wide[i].reason), out);
     fprintf(out, " | %" PRId64 " | %zu |\n", t->wide[i].nodes, t->wide[i].models);
   }
 }
@@ -359,9 +346,9 @@ static void print_not_converted(struct result *const *results, size_t count, FIL
       continue;
     shown++;
     fprintf(to, "%-12s ", outcome_name(r->outcome));
-    batch_show_name(to, r->name, 0);
+    escape_terminal(r->name, to);
     fputs(": ", to);
-    batch_show_name(to, r->reason ? r->reason : "", 0);
+    escape_terminal(r->reason ? r->reason : "", to);
     putc('\n', to);
   }
   if (all > shown)

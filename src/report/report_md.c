@@ -1,6 +1,7 @@
 // The report as Markdown for a pull request: the verdict and its claims, the limits, the costs, and
 // of nodes and tensors those that a reviewer looks at first. Names come from models and may be any
 // bytes: they are written as code spans, where nothing is a link, a mention or HTML.
+#include "escape.h"
 #include "format.h"
 #include "plan.h"
 #include "report.h"
@@ -32,68 +33,8 @@ static int length_of(const cJSON *list) {
   return cJSON_GetArraySize(list);
 }
 
-// ---- Text that is not ours ----
-
-static bool turns_text_around(const char *p) {  // U+202A-202E, U+2066-2069, U+200E, U+200F
-  return p[0] == '\xe2' &&
-         ((p[1] == '\x80' && ((unsigned char)p[2] >= 0xaa || p[2] == '\x8e' || p[2] == '\x8f') &&
-           (unsigned char)p[2] <= 0xae) ||
-          (p[1] == '\x81' && (unsigned char)p[2] >= 0xa6 && (unsigned char)p[2] <= 0xa9));
-}
-
-// One character to `out`; '?' for what is not printable, and '|' as a table needs it. Returns its
-// length.
-static size_t put_character(const char *p, FILE *out) {
-  int length = json_utf8_length(p);
-  bool shown = length > 0 && (unsigned char)*p >= 0x20 && *p != 0x7f &&
-               !(length == 3 && turns_text_around(p)) &&
-               !(length == 2 && *p == '\xc2' && (unsigned char)p[1] < 0xa0);
-  if (!shown)
-    putc('?', out);
-  else if (*p == '|')
-    fputs("\\|", out);
-  else
-    fwrite(p, 1, (size_t)length, out);
-  return length > 0 ? (size_t)length : 1;
-}
-
-// A code span. Its fence is longer than any run of backticks inside.
 static void put_code(const char *text, FILE *out) {
-  int longest = 0, run = 0;
-  for (const char *p = text; *p; p++) {
-    run = *p == '`' ? run + 1 : 0;
-    longest = run > longest ? run : longest;
-  }
-  if (!*text) {
-    fputs("(no name)", out);
-    return;
-  }
-  if (longest > 8) {
-    fputs("(a name of backticks)", out);
-    return;
-  }
-  const char *space = longest || text[0] == ' ' ? " " : "";
-  fprintf(out, "%.*s%s", longest + 1, "``````````", space);
-  size_t length = 0;
-  for (const char *p = text; *p && length < MOST_NAME; length++)
-    p += put_character(p, out);
-  if (length == MOST_NAME)
-    fputs("...", out);
-  fprintf(out, "%s%.*s", space, longest + 1, "``````````");
-}
-
-// A sentence with names in it: everything that Markdown reads is escaped, and a word joiner keeps
-// '@' and '#' from being mentions.
-static void put_sentence(const char *text, FILE *out) {
-  for (const char *p = text; *p;) {
-    if (*p == '@' || *p == '#') {
-      fprintf(out, "\\%c\xe2\x81\xa0", *p++);
-      continue;
-    }
-    if (strchr("\\`*_[]<>&~!", *p) || (*p == ':' && p[1] == '/'))
-      putc('\\', out);
-    p += put_character(p, out);
-  }
+  escape_markdown_code(text, MOST_NAME, out);
 }
 
 static void put_number(double x, FILE *out) {
@@ -169,7 +110,7 @@ static void put_drawbacks(const cJSON *plan, FILE *out) {
   const cJSON *drawback;
   cJSON_ArrayForEach(drawback, member(member(plan, "cost"), "drawbacks")) {
     fputs("\n**Drawback.** ", out);
-    put_sentence(text_of(drawback, "text"), out);
+    escape_markdown(text_of(drawback, "text"), out);
     fputs("\n", out);
   }
 }
@@ -242,7 +183,7 @@ static void put_limits(const cJSON *plan, FILE *out) {
   fputs("\n### What the claims do not cover\n\n", out);
   cJSON_ArrayForEach(limit, member(plan, "limits")) {
     fputs("- ", out);
-    put_sentence(text_of(limit, "text"), out);
+    escape_markdown(text_of(limit, "text"), out);
     fputs("\n", out);
   }
 }

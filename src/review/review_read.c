@@ -2,6 +2,7 @@
 // that is used is checked for its type, and lists are only as long as the file.
 #include "review.h"
 
+#include "escape.h"
 #include "json.h"
 
 #include <math.h>
@@ -403,6 +404,9 @@ enum status review_read_trace(const struct review *r, const char *path, struct r
 }
 
 void review_print(const char *text, FILE *out) {
-  for (; *text; text++)
-    putc(((unsigned char)*text < 0x20 && *text != '\n') || *text == 0x7f ? '?' : *text, out);
+  while (*text)
+    if (*text == '\n')
+      putc(*text++, out);
+    else
+      text += escape_character(text, out);
 }
