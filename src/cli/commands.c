@@ -12,7 +12,12 @@ const struct command commands[] = {
      "every claim of the policy holds; exit code 1 says that one does not.",
      "pdrntoSTvRfukwDieaOjxmLIJq", false, command_convert},
     {"inspect", "MODEL", NULL, 1, 1, "tells what is in a model",
-     "Needs neither data nor ONNX Runtime.", "LJ", false, command_inspect},
+     "Inputs and outputs with their shapes, opsets, operators, functions, parameters by type, "
+     "external\n"
+     "data, and what is odd. --json lists all; a dimension that has neither size nor name is \"\" "
+     "there.\n"
+     "Needs neither data nor ONNX Runtime.",
+     "LJ", false, command_inspect},
     {"trace", "MODEL", NULL, 1, 1, "runs the model over samples and writes per-tensor statistics",
      "Held-out samples (see the policy) are left for verify. Updates of a training's weights are\n"
      "measured with --checkpoints FILE FILE ..., which stands behind MODEL (samples are then run\n"

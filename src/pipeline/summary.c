@@ -527,7 +527,8 @@ static void print_times(const struct run *r, FILE *out) {
 
 void summary_text(struct run *r, const char *output, FILE *out) {
   run_enter(r, STAGE_NONE);
-  fprintf(out, "model        %s: %d nodes, ", r->settings->model, r->source_nodes);
+  fprintf(out, "model        %s: %d node%s, ", r->settings->model, r->source_nodes,
+          r->source_nodes == 1 ? "" : "s");
   print_bytes(out, (double)r->model.size);
   fprintf(out, "\n");
   print_plan(r, out);
