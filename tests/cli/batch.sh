@@ -439,6 +439,38 @@ test_external_data_and_model_limits_are_those_of_convert() {
   with_code 2 batch zoo --out res --external-data sometimes
 }
 
+# The very lines of docs/zoo.md, but for ssh: in its place, a shell that has what a login has.
+test_gnu_parallel_gives_what_one_machine_gives() {
+  if ! parallel --version 2>/dev/null | grep -q GNU; then
+    echo 'left out: GNU parallel is not installed (sh tests/setup tests)'
+    return
+  fi
+  zoo
+  with_code 0 batch zoo --out one
+  rm out # a folder of the lines' own
+  cat >ssh <<EOF
+#!/bin/sh
+echo "\$1" >>"$PWD/hosts"
+shift 2 # the host and --
+cd /
+exec env -i SHELL=/bin/sh HOME="$HOME" PATH="$PATH" NARROWCAST_ORT="${NARROWCAST_ORT:-}" sh -c "\$*"
+EOF
+  chmod +x ssh
+  sed -n '/^parallel/,/^```/p' "$root/docs/zoo.md" | grep -v '^```' >lines
+  [ "$(wc -l <lines)" -eq 2 ]
+  PARALLEL_HOME=$PWD/home PARALLEL_SSH=$PWD/ssh sh -e lines >said 2>&1 </dev/null || {
+    cat said >&2
+    return 1
+  }
+  [ "$(sort -u hosts | tr '\n' ' ')" = 'host1 host2 ' ]
+  for part in one all; do
+    repeatable $part >$part.summary
+    (cd $part/models && find . -name plan.json -o -path './*/model/*' | sort | xargs sha256sum) \
+      >>$part.summary
+  done
+  same one.summary all.summary
+}
+
 test_merge_says_what_is_missing() {
   zoo
   mkdir empty
