@@ -9,6 +9,7 @@
 #include "batch_show.h"
 #include "child.h"
 #include "clock.h"
+#include "memory.h"
 #include "policy.h"
 
 #include <errno.h>
@@ -24,17 +25,13 @@
 
 enum { ATTEMPTS = 2, TICK_MS = 100, GRACE = 10, MEMORY_WAIT = 5, FINISHED_MOST = 2 * PROCESS_MOST };
 
-// Memory of a conversion, roughly: the engine and the program, and so many times what is read. The
-// model is in memory as fp32 and as the pair that is compared, each prepared by the engine.
-static const double memory_base = 200e6, memory_of_model = 7, memory_of_sample = 2;
-
 enum state { WAITING, RUNNING, FINISHED, DONE };  // finished: not on the disk yet
 
 struct item {
   enum state state;
   int attempts;
-  double work;        // for the order and the time left
-  double memory;      // estimate, bytes
+  double work;  // for the order and the time left
+  struct memory_need memory;
   double not_before;  // its folder is locked by another batch: looked at again then
 };
 
@@ -292,7 +289,7 @@ static enum status give_up_for_memory(struct batch *b, size_t model) {
   return give_up(b, model,
                  arena_printf(b->arena,
                               "not started: needs about %.3g GB of memory, which are not free",
-                              b->items[model].memory / 1e9));
+                              b->items[model].memory.least / 1e9));
 }
 
 static enum status start_model(struct batch *b, size_t model) {
@@ -312,14 +309,14 @@ static enum status start_model(struct batch *b, size_t model) {
 static bool fits(const struct batch *b, double memory, double available) {
   for (int k = 0; k < b->options->jobs; k++)
     if (b->slots[k].pid)
-      memory += b->items[b->slots[k].model].memory;
+      memory += b->items[b->slots[k].model].memory.expected;
   return memory <= available;
 }
 
 static enum status start_what_fits(struct batch *b) {
   if (b->running == b->options->jobs || (size_t)b->running + b->n_finished >= FINISHED_MOST)
     return STATUS_OK;
-  double available = (double)process_memory_available(), now = clock_seconds();
+  double available = (double)memory_available(), now = clock_seconds();
   while (b->first < b->n_order && b->items[b->order[b->first]].state == DONE)
     b->first++;
   for (size_t i = b->first; i < b->n_order && b->running < b->options->jobs; i++) {
@@ -329,7 +326,8 @@ static enum status start_what_fits(struct batch *b) {
       continue;
     if (item->attempts && (b->untried || b->running))
       continue;  // tried again last, and alone
-    if (fits(b, item->memory, available))
+    // Alone, what is only guessed is no reason to leave a model out.
+    if (fits(b, b->running ? item->memory.expected : item->memory.least, available))
       TRY(start_model(b, model));
     else if (!b->running && now - b->idle_since >= MEMORY_WAIT)
       TRY(give_up_for_memory(b, model));
@@ -432,7 +430,7 @@ static enum status survey(struct batch *b) {
       .arguments = w.items,
       .n_arguments = w.count,
       .model_limits = o->model_limits,
-      .largest_file = process_memory_available(),
+      .largest_file = memory_available(),
       .jobs = o->jobs,
       .progress = !o->quiet,
   };
@@ -475,14 +473,14 @@ static void look_at_results(struct batch *b) {
     bool found = result_read(&r, m->name, folder_of(b, i), b->arena);
     bool wanted = b->outcome->wanted[i];
     item->work = (double)(s->bytes + s->sample_bytes) + 1e6;
-    item->memory = memory_base;
-    if (s->readable)
-      item->memory +=
-          memory_of_model * (double)s->bytes + memory_of_sample * (double)s->largest_sample;
+    item->memory = memory_needed(s);
     if (found && r.peak_bytes > 0 && !r.transient)
-      item->memory = r.peak_bytes;
-    if (b->options->limits.memory_mib > 0)
-      item->memory = fmin(item->memory, 1048576.0 * (double)b->options->limits.memory_mib);
+      item->memory = (struct memory_need){r.peak_bytes, r.peak_bytes};
+    if (b->options->limits.memory_mib > 0) {
+      double limit = 1048576.0 * (double)b->options->limits.memory_mib;
+      item->memory.least = fmin(item->memory.least, limit);
+      item->memory.expected = fmin(item->memory.expected, limit);
+    }
     if (!found || (wanted && !result_is_current(&r, s, &b->options->limits)))
       continue;
     b->outcome->results[i] = arena_alloc(b->arena, sizeof r);

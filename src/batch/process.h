@@ -1,4 +1,4 @@
-// The conversions of a batch as processes, and the memory that there is for them.
+// The conversions of a batch as processes.
 #ifndef PROCESS_H
 #define PROCESS_H
 
@@ -33,9 +33,5 @@ struct process_ended {
 
 // Whether the process has ended; then ends the rest of its group as well.
 bool process_try_wait(pid_t pid, struct process_ended *out);
-
-// Bytes that can be allocated on this machine, within the limits of our control groups. UINT64_MAX
-// if nothing tells.
-uint64_t process_memory_available(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "fields.h"
 #include "file.h"
+#include "memory.h"
 #include "tree.h"
 
 #include <dirent.h>
@@ -189,6 +190,7 @@ static void begin(struct result *r, const struct zoo_model *m, const struct surv
       .folder = m->folder,
       .key = s->key[0] ? s->key : "-",
       .bytes_before = (double)s->bytes,
+      .expected_bytes = memory_needed(s).expected,
   };
 }
 
@@ -269,6 +271,7 @@ enum status result_write(const struct result *r, const char *folder, struct diag
   json_number(&w, "bytes_after", r->bytes_after);
   json_number(&w, "seconds", r->seconds);
   json_number(&w, "peak_bytes", r->peak_bytes);
+  json_number(&w, "expected_bytes", r->expected_bytes);
   if (r->policy)
     write_plan(r, &w);
   json_end_object(&w);
@@ -317,6 +320,7 @@ static const struct field fields[] = {
     NUMBER(struct result, "bytes_after", bytes_after, 0, INFINITY),
     NUMBER(struct result, "seconds", seconds, 0, INFINITY),
     NUMBER(struct result, "peak_bytes", peak_bytes, 0, INFINITY),
+    OPTIONAL("expected_bytes", fields_read_number, expected_bytes, INFINITY),
     OPTIONAL("policy", fields_read_string, policy, 0),
     OPTIONAL("statistics", fields_read_string, statistics, 0),
     OPTIONAL("float_nodes", fields_read_integer, float_nodes, INT32_MAX),

@@ -66,6 +66,7 @@ struct result {
   struct wide *wide;
   size_t n_wide;
   double seconds, peak_bytes;  // of the conversion
+  double expected_bytes;       // of memory, as was thought before it (memory.h)
 };
 
 // How a conversion ended.

@@ -157,6 +157,9 @@ static void put_seconds(const struct result *r, FILE *out) {
 static void put_peak(const struct result *r, FILE *out) {
   fprintf(out, "%.0f", r->peak_bytes / (1024 * 1024));
 }
+static void put_expected(const struct result *r, FILE *out) {
+  fprintf(out, "%.0f", r->expected_bytes / (1024 * 1024));
+}
 
 static const struct column columns[] = {
     {"model", "Model", false, true, put_model},
@@ -174,6 +177,7 @@ static const struct column columns[] = {
     {"claims_held", "Held", true, true, put_claims_held},
     {"seconds", "Seconds", true, false, put_seconds},
     {"peak_mib", "Peak MiB", true, false, put_peak},
+    {"expected_mib", "Expected MiB", true, false, put_expected},
     {"reason", "Why not", false, true, put_reason},
     {0},
 };

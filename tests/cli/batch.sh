@@ -250,7 +250,7 @@ test_a_model_that_does_not_fit_is_not_started() {
   truncate -s 4T zoo/other/holes.onnx
   with_code 7 batch zoo --out res
   has out 'models       3: 1 converted, 0 unchanged, 1 refused, 1 failed'
-  has res/summary.csv 'digits/digits.onnx,failed' 'not started: needs about 8.8e+03 GB of memory' \
+  has res/summary.csv 'digits/digits.onnx,failed' 'not started: needs about 4.4e+03 GB of memory' \
     'other/holes.onnx,refused' 'larger than 2 GiB'
   # A limit says how much it may need. Under a sanitizer, which takes more, the conversion then fails.
   with_code 1 batch zoo --out res --memory-limit 2000 || [ "$code" -ge 6 ]

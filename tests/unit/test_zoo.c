@@ -3,6 +3,7 @@
 // a result is read back as it was written.
 // not under valgrind: it lets a file be mapped that no memory can hold
 #define _GNU_SOURCE  // mkdtemp
+#include "memory.h"
 #include "result.h"
 #include "tree.h"
 
@@ -292,6 +293,7 @@ static void a_result_is_read_as_it_was_written(void **state) {
       .n_wide = 2,
       .seconds = 1.25,
       .peak_bytes = 4e9,
+      .expected_bytes = 3e9,
   };
   assert_int_equal(result_write(&r, p->folder, &p->diag), STATUS_OK);
   struct result back;
@@ -304,7 +306,8 @@ static void a_result_is_read_as_it_was_written(void **state) {
   assert_int_equal(back.limits.timeout, 60);
   assert_int_equal(back.limits.memory_mib, 1000);
   assert_true(back.has_error && isinf(back.worst_error));
-  assert_true(back.bytes_before == 5e12 && back.seconds == 1.25 && back.peak_bytes == 4e9);
+  assert_true(back.bytes_before == 5e12 && back.seconds == 1.25 && back.peak_bytes == 4e9 &&
+              back.expected_bytes == 3e9);
   assert_int_equal(back.narrow_nodes, 5);
   assert_int_equal(back.claims_held, 2);
   assert_int_equal(back.n_wide, 2);
@@ -367,8 +370,31 @@ static void a_folder_is_cleaned_but_for_its_lock(void **state) {
 static void available_memory_is_that_of_the_machine_at_most(void **state) {
   (void)state;
   uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
-  uint64_t available = process_memory_available();
+  uint64_t available = memory_available();
   assert_in_range(available, 1, all);
+}
+
+static struct memory_need need(uint64_t weights, uint64_t sample) {
+  struct surveyed s = {.readable = true, .bytes = weights, .largest_sample = sample};
+  return memory_needed(&s);
+}
+
+static void needed_memory_grows_less_where_weights_lie_in_files(void **state) {
+  (void)state;
+  const uint64_t most = 32 << 20;
+  double first = need(most, 0).least - need(0, 0).least;
+  double next = need(2 * most, 0).least - need(most, 0).least;
+  assert_true(first > 4 * next && next > (double)most);
+  struct surveyed unreadable = {.bytes = 1000 * most};
+  assert_true(memory_needed(&unreadable).least == need(0, 0).least);
+}
+
+static void what_a_sample_may_become_is_expected_and_not_certain(void **state) {
+  (void)state;
+  const uint64_t sample = 10000000;
+  double least = need(0, sample).least - need(0, 0).least;
+  assert_true(least == (double)sample);
+  assert_true(need(0, sample).expected - need(0, 0).expected > 10 * least);
 }
 
 int main(void) {
@@ -385,6 +411,8 @@ int main(void) {
       TEST(a_damaged_result_counts_as_none),
       TEST(results_stand_while_their_key_does),
       TEST(a_folder_is_cleaned_but_for_its_lock),
+      TEST(needed_memory_grows_less_where_weights_lie_in_files),
+      TEST(what_a_sample_may_become_is_expected_and_not_certain),
       TEST(available_memory_is_that_of_the_machine_at_most),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
