@@ -424,6 +424,9 @@ static enum status survey(struct batch *b) {
   for (size_t i = 0; i < o->n_made_up; i++)
     add(&w, o->made_up[i]);
   add_pair(&w, "--threads", arena_printf(b->arena, "%d", o->threads));
+  const char *noted = arena_printf(b->arena, "%s/.hashes-%d-of-%d", o->out, o->shard, o->shards);
+  struct known known = {.arena = b->arena}, met = {.arena = b->arena};
+  known_read(&known, noted);
   struct survey_settings s = {
       .engine = o->engine,
       .policy = o->policy,
@@ -431,10 +434,13 @@ static enum status survey(struct batch *b) {
       .n_arguments = w.count,
       .model_limits = o->model_limits,
       .largest_file = memory_available(),
+      .known = &known,
+      .met = &met,
       .jobs = o->jobs,
       .progress = !o->quiet,
   };
-  return survey_zoo(b->zoo, b->outcome->wanted, &s, version, b->surveyed, b->diag);
+  TRY(survey_zoo(b->zoo, b->outcome->wanted, &s, version, b->surveyed, b->diag));
+  return known_write(&met, noted, b->diag);
 }
 
 struct due {

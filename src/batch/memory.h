@@ -10,8 +10,8 @@
 //   120 MB + 8.5 * weights up to 32 MiB + 2 * weights beyond + 32 * largest sample
 //
 // Measured on 49 real models of up to 11 MB and on four made-up ones of 64 to 768 MiB (peak memory
-// of one job on one thread, tests/bench/memory): small ones take a third of it; those that take
-// more than 100 MB, between 0.55 and 1.2 times as much.
+// of one job on one thread, tests/bench/memory): it is three times what the smallest take, which is
+// 40 MB, and 0.8 to 1.7 times what those take that take more than 100 MB.
 #ifndef MEMORY_H
 #define MEMORY_H
 

@@ -28,8 +28,10 @@
 enum { SAMPLES_DEEPEST = 2 };  // as samples_open looks
 
 struct record {
+  enum { RECORD_MODEL, RECORD_FILE } kind;
   size_t model;
   struct surveyed found;
+  struct known_file file;  // that was read for it, or is known
 };
 _Static_assert(sizeof(struct record) < _POSIX_PIPE_BUF, "must arrive whole");
 
@@ -39,14 +41,58 @@ struct material {
   struct arena *arena;
   uint64_t largest_file;  // see survey_settings
   uint64_t bytes, largest;
+  const struct known *known;  // files whose hash is known, or NULL,
+  int records;                // and the pipe that wants to hear of those that are met
 };
+
+// ---- files ----
+
+static void send_record(int to, const struct record *r) {
+  if (write(to, r, sizeof *r) != (ssize_t)sizeof *r)
+    _exit(1);
+}
+
+// A file that will be hashed, unless it is known.
+struct reading {
+  const char *path;
+  struct stat before;
+  struct timespec began;
+  const struct known_file *known;
+};
+
+static struct reading begin_reading(const struct material *m, const char *path) {
+  struct reading r = {.path = path};
+  clock_gettime(CLOCK_REALTIME, &r.began);
+  if (m->known && stat(path, &r.before) == 0)
+    r.known = known_find(m->known, &r.before);
+  return r;
+}
+
+static void end_reading(const struct material *m, const struct reading *r, const char hex[65]) {
+  struct record record = {.kind = RECORD_FILE};
+  struct stat after;
+  if (!m->known)
+    return;
+  if (r->known)
+    record.file = *r->known;
+  else if (stat(r->path, &after) != 0 ||
+           !known_file_of(&record.file, &r->before, &after, &r->began, hex))
+    return;
+  send_record(m->records, &record);
+}
 
 // ---- content ----
 
-static void add_content(struct material *m, const char *label, const uint8_t *bytes, size_t size) {
+static void add_content(struct material *m, const char *label, const struct reading *r,
+                        const uint8_t *bytes, size_t size) {
   char hex[65] = "too large";
-  if (size <= m->largest_file)
-    sha256_hex(bytes, size, hex);
+  if (size <= m->largest_file) {
+    if (r->known && r->known->size == size)
+      memcpy(hex, r->known->sha256, sizeof hex);
+    else
+      sha256_hex(bytes, size, hex);
+    end_reading(m, r, hex);
+  }
   fprintf(m->out, "%s %zu %s\n", label, size, hex);
   m->bytes += size;
   m->largest = size > m->largest ? size : m->largest;
@@ -56,11 +102,12 @@ static void add_file(struct material *m, const char *label, const char *path) {
   struct diag ignored = {0};
   const uint8_t *bytes;
   size_t size;
+  const struct reading reading = begin_reading(m, path);
   if (file_map(path, &bytes, &size, &ignored) != STATUS_OK) {
     fprintf(m->out, "%s unreadable\n", label);
     return;
   }
-  add_content(m, label, bytes, size);
+  add_content(m, label, &reading, bytes, size);
   file_unmap(bytes, size);
 }
 
@@ -74,20 +121,33 @@ static enum status find_external(void *context, Onnx__TensorProto *t) {
   return STATUS_OK;
 }
 
+// It is mapped already: what lies at its path now may be another file.
+static void add_external(struct material *m, const struct external_file *e) {
+  struct reading reading = begin_reading(m, e->path);
+  const struct stat *now = &reading.before;
+  if (now->st_dev != e->stamp.device || now->st_ino != e->stamp.inode ||
+      file_changed(e->path, &e->stamp))
+    reading = (struct reading){.path = e->path};
+  add_content(m, e->location, &reading, e->bytes, e->size);
+}
+
 // False if it cannot be read as a model.
 static bool add_model(struct material *m, const char *path, const struct model_limits *limits) {
   struct diag ignored = {0};
   struct model model = {0};
-  if (model_load(&model, m->arena, path, limits, &ignored) != STATUS_OK) {
+  const struct reading reading = begin_reading(m, path);
+  const char *known = reading.known ? reading.known->sha256 : "";
+  if (model_load_hashed(&model, m->arena, path, limits, known, &ignored) != STATUS_OK) {
     add_file(m, "model", path);
     return false;
   }
+  end_reading(m, &reading, model.sha256);
   fprintf(m->out, "model %s\n", model.sha256);
   m->bytes += model.size;
   (void)model_each_tensor(model.proto, find_external, &model);
   const struct externals *e = model.externals;
   for (size_t i = 0; e && i < e->count; i++)
-    add_content(m, e->files[i].location, e->files[i].bytes, e->files[i].size);
+    add_external(m, &e->files[i]);
   model_close(&model);
   return true;
 }
@@ -150,7 +210,7 @@ static void add_policy(struct material *m, const char *name) {
 }
 
 static void survey_model(const struct zoo_model *model, const struct survey_settings *s,
-                         const char *common, struct surveyed *out) {
+                         const char *common, int records, struct surveyed *out) {
   struct arena arena = {0};
   char *text = NULL;
   size_t length = 0;
@@ -158,6 +218,8 @@ static void survey_model(const struct zoo_model *model, const struct survey_sett
       .out = open_memstream(&text, &length),
       .arena = &arena,
       .largest_file = s->largest_file,
+      .known = s->known,
+      .records = records,
   };
   if (!m.out)
     out_of_memory(0);
@@ -229,9 +291,8 @@ static size_t next_wanted(const struct survey *s, size_t from) {
 static _Noreturn void surveyor_main(const struct survey *s, size_t from) {
   for (size_t i = from; i < s->zoo->count; i = next_wanted(s, i + s->jobs)) {
     struct record r = {.model = i};
-    survey_model(&s->zoo->models[i], s->settings, s->common, &r.found);
-    if (write(s->ends[1], &r, sizeof r) != (ssize_t)sizeof r)
-      _exit(1);
+    survey_model(&s->zoo->models[i], s->settings, s->common, s->ends[1], &r.found);
+    send_record(s->ends[1], &r);
   }
   _exit(0);
 }
@@ -263,6 +324,10 @@ static void take_records(const struct survey *s, struct surveyor *surveyors, siz
   struct record r;
   while (poll(&in, 1, 0) > 0 && (in.revents & POLLIN) &&
          read(s->ends[0], &r, sizeof r) == (ssize_t)sizeof r) {
+    if (r.kind == RECORD_FILE) {
+      known_add(s->settings->met, &r.file);
+      continue;
+    }
     result[r.model] = r.found;
     surveyors[r.model % s->jobs].next = next_wanted(s, r.model + s->jobs);
     ++*done;

@@ -3,6 +3,7 @@
 #ifndef SURVEY_H
 #define SURVEY_H
 
+#include "known.h"
 #include "model.h"
 #include "zoo.h"
 
@@ -27,6 +28,8 @@ struct survey_settings {
   // A larger file is not read: its size stands for its content. No conversion could hold it, and
   // the holes of a hostile one take no disk, but hours to read.
   uint64_t largest_file;
+  const struct known *known;  // files that need not be read; NULL: none, and `met` is not filled
+  struct known *met;          // gets the files that may be known from now on
   int jobs;
   bool progress;
 };

@@ -257,18 +257,26 @@ static enum status load(struct model *m, const struct model_limits *limits, stru
   enum status status = unpack(m, &all, d);
   if (status != STATUS_OK)
     return explain(m, status, d);
-  hash_bytes(m, m->sha256);
+  if (!m->sha256[0])
+    hash_bytes(m, m->sha256);
   return STATUS_OK;
 }
 
-enum status model_load(struct model *m, struct arena *arena, const char *path,
-                       const struct model_limits *limits, struct diag *d) {
+enum status model_load_hashed(struct model *m, struct arena *arena, const char *path,
+                              const struct model_limits *limits, const char *sha256,
+                              struct diag *d) {
   *m = (struct model){.arena = arena};
+  snprintf(m->sha256, sizeof m->sha256, "%s", sha256);
   set_path(m, path);
   m->stamp = file_stamp(path);
   TRY(file_map(path, &m->bytes, &m->size, d));
   m->mapped = true;
   return load(m, limits, d);
+}
+
+enum status model_load(struct model *m, struct arena *arena, const char *path,
+                       const struct model_limits *limits, struct diag *d) {
+  return model_load_hashed(m, arena, path, limits, "", d);
 }
 
 enum status model_from_bytes(struct model *m, struct arena *arena, const uint8_t *bytes,

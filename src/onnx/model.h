@@ -46,6 +46,11 @@ struct model {
 enum status model_load(struct model *m, struct arena *arena, const char *path,
                        const struct model_limits *limits, struct diag *d);
 
+// The same for who knows the SHA-256 of the file's bytes already: they are not read for it.
+enum status model_load_hashed(struct model *m, struct arena *arena, const char *path,
+                              const struct model_limits *limits, const char *sha256,
+                              struct diag *d);
+
 // STATUS_IO if the model's file or its external data were written to since they were mapped: what
 // was measured then is not what would be saved. One that another took the place of is as it was.
 // Saving and copying ask this before anything takes its place.

@@ -46,7 +46,7 @@ test_a_zoo_is_converted_and_summed_up() {
   with_code 0 batch zoo --out res
   has out 'models       4: 4 converted, 0 unchanged, 0 refused, 0 failed' 'wrote        res/index.html'
   has err '4 models' 'digits/digits.onnx'
-  holds_only res index.html models summary.csv summary.json summary.md times.csv
+  holds_only res .hashes-1-of-1 index.html models summary.csv summary.json summary.md times.csv
   for folder in res/models/*; do
     quietly inspect "$folder/model/model.onnx"
     for file in plan.json trace.json verdict.json convert.json result.json; do

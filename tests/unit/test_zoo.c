@@ -114,6 +114,8 @@ static void every_model_is_in_one_shard(void **state) {
 
 // ---- keys ----
 
+#define FAKE_HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 struct keys {
   struct zoo zoo;
   struct survey_settings settings;
@@ -227,6 +229,81 @@ static void the_survey_goes_on_behind_a_model_that_ends_it(void **state) {
   assert_int_equal(end, 0);
   for (int i = 0; i < 4; i++)
     assert_int_equal(strlen(found[i].key), i == 1 ? 0 : 64);
+}
+
+// A made-up hash shows whether a file was read.
+static void what_is_known_is_not_read_again(void **state) {
+  struct place *p = *state;
+  struct keys k;
+  one_model(p, &k);
+  const char *plain = key_of(p, &k);
+  static const char *const files[] = {"external.onnx", "external.data", "samples/0.npz"};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    struct known known = {.arena = &p->arena}, met = {.arena = &p->arena};
+    struct known_file file;
+    struct stat s;
+    assert_int_equal(stat(below(p, files[i]), &s), 0);
+    const struct timespec later = {.tv_sec = s.st_ctim.tv_sec + 10};
+    assert_true(known_file_of(&file, &s, &s, &later, FAKE_HASH));
+    known_add(&known, &file);
+    k.settings.known = &known;
+    k.settings.met = &met;
+    assert_string_not_equal(key_of(p, &k), plain);
+    assert_int_equal(met.count, 1);  // the others are too new to be known
+    assert_string_equal(met.files[0].sha256, FAKE_HASH);
+    usleep(20000);  // longer than the tick of the clock of files
+    assert_int_equal(chmod(below(p, files[i]), 0600), 0);  // which the time of change tells
+    assert_string_equal(key_of(p, &k), plain);
+    k.settings.known = NULL;
+  }
+}
+
+static void a_file_is_known_while_nothing_of_its_stamp_has_changed(void **state) {
+  struct place *p = *state;
+  struct stat s = {.st_dev = 1, .st_ino = 2, .st_size = 3};
+  s.st_mtim = (struct timespec){100, 5};
+  s.st_ctim = (struct timespec){100, 6};
+  struct known known = {.arena = &p->arena};
+  struct known_file file;
+  const struct timespec soon = {102, 6}, later = {102, 7};
+  assert_false(known_file_of(&file, &s, &s, &soon, FAKE_HASH));
+  assert_true(known_file_of(&file, &s, &s, &later, FAKE_HASH));
+  known_add(&known, &file);
+  file.inode = 1;
+  known_add(&known, &file);
+  assert_int_equal(known_write(&known, below(p, "known"), &p->diag), STATUS_OK);
+  struct known back = {.arena = &p->arena};
+  known_read(&back, below(p, "known"));
+  assert_int_equal(back.count, 2);
+  assert_non_null(known_find(&back, &s));
+  struct stat changed[] = {s, s, s, s, s};
+  changed[0].st_dev++;
+  changed[1].st_ino++;
+  changed[2].st_size++;
+  changed[3].st_mtim.tv_nsec++;
+  changed[4].st_ctim.tv_nsec++;
+  for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) {
+    assert_null(known_find(&back, &changed[i]));
+    assert_false(known_file_of(&file, &s, &changed[i], &later, FAKE_HASH));
+  }
+}
+
+static void damaged_notes_of_files_count_as_none(void **state) {
+  struct place *p = *state;
+  static const char *const texts[] = {
+      "",
+      "something else\n",
+      "narrowcast hashes 1\n" FAKE_HASH " 1 2 3 4\n",
+      "narrowcast hashes 1\n" FAKE_HASH " 1 2 3 4 5",
+      "narrowcast hashes 1\n" FAKE_HASH " 1 2 3 4 5\nabc 1 3 3 4 5\n",
+      "narrowcast hashes 1\n" FAKE_HASH "0 1 2 3 4 5\n",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    struct known known = {.arena = &p->arena};
+    write_text(below(p, "known"), texts[i]);
+    known_read(&known, below(p, "known"));
+    assert_int_equal(known.count, 0);
+  }
 }
 
 static void the_survey_is_the_same_for_any_number_of_jobs(void **state) {
@@ -406,6 +483,9 @@ int main(void) {
       TEST(the_key_changes_with_all_that_a_result_depends_on),
       TEST(the_survey_goes_on_behind_a_model_that_ends_it),
       TEST(a_file_that_no_memory_can_hold_is_not_read),
+      TEST(what_is_known_is_not_read_again),
+      TEST(a_file_is_known_while_nothing_of_its_stamp_has_changed),
+      TEST(damaged_notes_of_files_count_as_none),
       TEST(the_survey_is_the_same_for_any_number_of_jobs),
       TEST(a_result_is_read_as_it_was_written),
       TEST(a_damaged_result_counts_as_none),
