@@ -7,7 +7,7 @@
 #include "tensor.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 void fits_init(struct fits *f, struct graph *g, const struct trace *t, const struct policy *policy,
                const struct promotions *promotions, struct arena *a) {
@@ -69,11 +69,62 @@ static struct fit range_test(const struct fits *f, int v, enum format_id format,
   return fit;
 }
 
+// ---- constants ----
+
+// Inputs at which an operator adds a bias to sums of its own.
+static const struct bias {
+  const char *domain, *op;
+  int input;
+} biases[] = {
+    {"", "Conv", 2},
+    {"", "ConvTranspose", 2},
+    {"", "Gemm", 2},
+    {"", "BatchNormalization", 2},
+    {"", "LayerNormalization", 2},
+    {"", "GroupNormalization", 2},
+    {"", "InstanceNormalization", 2},
+    {"com.microsoft", "FusedConv", 2},
+    {"com.microsoft", "NhwcFusedConv", 2},
+    {"com.microsoft", "FusedGemm", 2},
+    {"com.microsoft", "BiasAdd", 1},
+    {"com.microsoft", "BiasGelu", 1},
+    {"com.microsoft", "FastGelu", 1},
+    {"com.microsoft", "Attention", 2},
+    {"com.microsoft", "MultiHeadAttention", 3},
+};
+
+static bool is_bias(const struct node *node, int k) {
+  for (size_t i = 0; i < sizeof biases / sizeof biases[0]; i++)
+    if (k == biases[i].input && strcmp(node->proto->op_type, biases[i].op) == 0 &&
+        strcmp(node->schema ? node->schema->domain : "", biases[i].domain) == 0)
+      return true;
+  return false;
+}
+
+static bool is_term(const struct node *node) {
+  return node_is(node->proto, "Add") || node_is(node->proto, "Sub") || node_is(node->proto, "Sum");
+}
+
+// True if constant v is only ever added. What a format then loses of it below the normal range is
+// less than the step that it rounds any sum to, so the test of the sum covers it; a bias of 1e-8 to
+// results of about 1 is noise in fp32 already. One that is a `single` value may be an epsilon,
+// which guards against a sum of zero that no sample need show: it counts only as an operator's
+// bias.
+static bool only_added(const struct graph *g, int v, bool single) {
+  const struct value *value = &g->values[v];
+  for (int u = 0; u < value->n_uses; u++) {
+    const struct node *reader = value->uses[u].node >= 0 ? &g->nodes[value->uses[u].node] : NULL;
+    if (!reader || !(is_bias(reader, value->uses[u].index) || (is_term(reader) && !single)))
+      return false;
+  }
+  return value->n_uses > 0;
+}
+
 // Counts over every element of a constant, in blocks so that a large one needs no copy of itself.
 struct constant_count {
   struct round_count rounded;
   uint64_t finite_nonzero;
-  float absmax;
+  float absmax, least, most;
   double signal, noise;  // sums of squares of values and of rounding errors
 };
 
@@ -83,6 +134,8 @@ static void count_block(struct constant_count *c, const struct round_mode *mode,
   round_array(mode, x, scratch, n);
   for (size_t i = 0; i < n; i++) {
     float magnitude = fabsf(x[i]);
+    c->least = x[i] < c->least ? x[i] : c->least;
+    c->most = x[i] > c->most ? x[i] : c->most;
     if (!(magnitude > 0) || isinf(magnitude))
       continue;
     c->finite_nonzero++;
@@ -115,7 +168,7 @@ static enum status constants_test(const struct fits *f, int v, enum format_id fo
                                   int scale_log2, Onnx__TensorProto *proto, struct fit *fit,
                                   struct diag *d) {
   const struct policy *policy = f->policy;
-  struct constant_count c = {0};
+  struct constant_count c = {.least = INFINITY, .most = -INFINITY};
   TRY(count_constant(f, v, format, scale_log2, proto, &c, d));
   double total = c.finite_nonzero ? (double)c.finite_nonzero : 1;
   *fit = (struct fit){
@@ -129,7 +182,8 @@ static enum status constants_test(const struct fits *f, int v, enum format_id fo
   };
   enum reason ignored;
   bool harmless = representable_without_harm(fit, policy->constant_max_zero_fraction,
-                                             policy->constant_max_subnormal_fraction, &ignored);
+                                             policy->constant_max_subnormal_fraction, &ignored) ||
+                  (!policy->ftz && only_added(f->graph, v, !(c.least < c.most)));
   bool overflow_allowed = policy->constants != CONSTANTS_KEEP_WIDE;
   if (!harmless || (c.rounded.overflow > 0 && !overflow_allowed))
     fit->reason = REASON_CONSTANT;

@@ -233,6 +233,66 @@ static void plan_keeps_an_epsilon_that_vanishes(void **state) {
   assert_true(f->p.values[value_id(&f->g, "c")].fit.zero_fraction == 1);
 }
 
+// What fp16 loses of such a bias is below the step of any sum that it is added to.
+static void plan_takes_a_bias_that_vanishes(void **state) {
+  static const struct {
+    const char *op, *inputs, *shape;
+  } cases[] = {{"Conv", "x w c", "float[2]"},
+               {"Conv", "x w c", "float[1]"},
+               {"Add", "h c", "float[2,1,1]"},
+               {"Sub", "c h", "float[2,1,1]"},
+               {"BatchNormalization", "h s c m v", "float[2]"}};
+  planning_tear_down(state);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    planning_set_up(state);
+    struct planning *f = *state;
+    int channels = strcmp(cases[i].shape, "float[1]") == 0 ? 1 : 2;
+    build_input(&f->b, "x", "float[1,1,2,2]");
+    build_floats(&f->b, "w", channels == 1 ? "float[1,1,1,1]" : "float[2,1,1,1]", (float[]){1, 2});
+    build_floats(&f->b, "s", "float[2]", (float[]){1, 2});
+    build_floats(&f->b, "m", "float[2]", (float[]){1, 2});
+    build_floats(&f->b, "v", "float[2]", (float[]){1, 2});
+    build_floats(&f->b, "c", cases[i].shape, (float[]){1e-9f, -3e-9f});
+    build_node(&f->b, "Conv", "x w", "h");
+    build_node(&f->b, cases[i].op, cases[i].inputs, "y");
+    build_output(&f->b, "y", "float[1,N,2,2]");
+    planning_index(f);
+    planning_decide(f);
+    if (node_format(f, "y") != FORMAT_FP16)
+      fail_msg("%s of a bias %s is wide", cases[i].op, cases[i].shape);
+    if (i + 1 < sizeof cases / sizeof cases[0])
+      planning_tear_down(state);
+  }
+}
+
+static void plan_keeps_a_vector_of_one_epsilon(void **state) {
+  struct planning *f = *state;
+  follower(f, "Add", "float[2]", (float[]){1e-12f, 1e-12f});
+  expect_wide(f, "y", REASON_CONSTANT, "c");
+}
+
+static void plan_keeps_a_bias_that_also_multiplies(void **state) {
+  struct planning *f = *state;
+  build_floats(&f->b, "c", "float[2]", (float[]){1e-9f, -3e-9f});
+  build_input(&f->b, "x", "float[1,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "Mul", "h c", "z");
+  build_node(&f->b, "Add", "z c", "y");
+  build_output(&f->b, "y", "float[1,2]");
+  planning_index(f);
+  planning_decide(f);
+  expect_wide(f, "y", REASON_CONSTANT, "c");
+}
+
+// Flushed to zero, it would lose more than a step.
+static void plan_keeps_a_bias_that_is_flushed(void **state) {
+  struct planning *f = *state;
+  f->policy.ftz = true;
+  follower(f, "Add", "float[2]", (float[]){1e-6f, 2e-6f});
+  expect_wide(f, "y", REASON_CONSTANT, "c");
+}
+
 static void plan_takes_infinite_constants(void **state) {
   struct planning *f = *state;
   follower(f, "Add", "float[2]", (float[]){0, -INFINITY});
@@ -399,6 +459,10 @@ int main(void) {
       TEST(plan_tests_masks_and_epsilons_in_each_format),
       TEST(plan_keeps_a_mask_of_minus_3e38),
       TEST(plan_keeps_an_epsilon_that_vanishes),
+      TEST(plan_takes_a_bias_that_vanishes),
+      TEST(plan_keeps_a_vector_of_one_epsilon),
+      TEST(plan_keeps_a_bias_that_also_multiplies),
+      TEST(plan_keeps_a_bias_that_is_flushed),
       TEST(plan_takes_infinite_constants),
       TEST(plan_takes_weights_of_which_few_vanish),
       TEST(plan_keeps_weights_of_which_most_vanish),
