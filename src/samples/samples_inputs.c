@@ -230,9 +230,20 @@ struct binding {
   int64_t size;
 };
 
-static enum status check_shape(const struct inputs *in, const struct declared *input,
-                               struct array *array, struct binding *bindings, struct arena *a,
-                               struct diag *d) {
+// A name is all that says that two dims are one: exporters give the same to tokens and to a mask
+// over tokens and cache, and engines run that. So it is said once, and the engine decides.
+static void warn_of_dims(struct inputs *in, const struct declared *input, size_t dim, int64_t size,
+                         const struct binding *b, struct diag *d) {
+  if (!in->dims_differ)
+    diag_warn(d,
+              "dimension '%s' is %lld in input '%s' and %lld in input '%s', in a sample at least",
+              in->params[input->params[dim]], (long long)b->size, in->names[b->input - 1],
+              (long long)size, input->name);
+  in->dims_differ = true;
+}
+
+static enum status check_shape(struct inputs *in, const struct declared *input, struct array *array,
+                               struct binding *bindings, struct arena *a, struct diag *d) {
   if (!input->shaped)
     return STATUS_OK;
   // Scalars are often saved with a dim of 1, which the engine takes as well.
@@ -246,12 +257,8 @@ static enum status check_shape(const struct inputs *in, const struct declared *i
     if (input->params[i] < 0)
       continue;
     struct binding *b = &bindings[input->params[i]];
-    if (b->input && b->size != array->dims[i]) {
-      diag_at(d, NULL, NULL, input->name);
-      return diag_fail(d, STATUS_DATA, "dimension '%s' is %lld here and %lld in input '%s'",
-                       in->params[input->params[i]], (long long)array->dims[i], (long long)b->size,
-                       in->names[b->input - 1]);
-    }
+    if (b->input && b->size != array->dims[i])
+      warn_of_dims(in, input, i, array->dims[i], b, d);
     *b = (struct binding){(int)(input - in->items) + 1, array->dims[i]};
   }
   return STATUS_OK;
@@ -276,7 +283,7 @@ static enum status fail_name(const char *name, const char *kind, const char *con
   return diag_fail(d, STATUS_DATA, "the model has no %s of this name", kind);
 }
 
-enum status inputs_check(const struct inputs *in, struct array *arrays, size_t n, struct arena *a,
+enum status inputs_check(struct inputs *in, struct array *arrays, size_t n, struct arena *a,
                          struct diag *d) {
   bool *given = arena_array(a, (size_t)in->count, sizeof *given);
   struct binding *bindings = arena_array(a, in->n_params, sizeof *bindings);

@@ -29,7 +29,8 @@ struct inputs {
   struct map index;           // (0, input's name), (1, symbolic dim), (2, output's name)
   const char **params;        // names of symbolic dims
   size_t n_params, capacity_params;
-  int64_t batch;  // fixed first dim that all float inputs share, or -1
+  int64_t batch;     // fixed first dim that all float inputs share, or -1
+  bool dims_differ;  // a sample had two sizes for one symbolic dim: warned of
 };
 
 // Where one sample, or a batch to be split into several, lies.
@@ -82,8 +83,8 @@ enum status inputs_parts(const struct inputs *in, const struct array *arrays, si
 bool inputs_splits(const struct inputs *in, const struct array *array, size_t parts);
 
 // All that samples_read promises to check. Gives arrays the declared type and rank where they are
-// only written differently (see samples.h).
-enum status inputs_check(const struct inputs *in, struct array *arrays, size_t n, struct arena *a,
+// only written differently (see samples.h). Warns, once, of a symbolic dim with two sizes.
+enum status inputs_check(struct inputs *in, struct array *arrays, size_t n, struct arena *a,
                          struct diag *d);
 
 // Lists the sources at `path`. Errors: STATUS_IO, STATUS_DATA.
