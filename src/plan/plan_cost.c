@@ -120,6 +120,55 @@ static double count_executions(const struct costs *c, int n) {
   return 1;
 }
 
+// ---- what a runtime computes once, while it loads the model ----
+
+static bool is_fixed(const struct costs *c, int v, const bool *folded) {
+  return graph_is_constant(c->graph, v) || folded[v];
+}
+
+// A DequantizeLinear is left in place: engines read weights in the narrow type that they have.
+static bool is_folded(const struct costs *c, const struct node *node, const bool *folded) {
+  static const char *const stays[] = {"DequantizeLinear", "RandomNormalLike", "RandomUniformLike",
+                                      "Bernoulli", "Multinomial"};
+  bool reads = false;
+  for (size_t i = 0; i < sizeof stays / sizeof stays[0]; i++)
+    if (strcmp(node->proto->op_type, stays[i]) == 0)
+      return false;
+  for (int k = 0; k < node->n_inputs; k++) {
+    int v = node->inputs[k];
+    if (v >= 0 && !is_fixed(c, v, folded))
+      return false;
+    reads = reads || v >= 0;
+  }
+  return reads && node->n_bodies == 0 && node->function < 0;
+}
+
+// Runs for each time that the model is loaded. Many, so that what is computed once counts next to
+// nothing, yet decides where nothing else does: a constant is stored narrow if it may be.
+static const double runs_per_load = 1024;
+
+// Nodes that depend on constants alone (weights that are transposed or normalised, say) take no
+// time in a run, nor do Casts of what they give.
+static void fold_constants(struct costs *c) {
+  const struct graph *g = c->graph;
+  struct arena scratch = {0};
+  bool *folded = arena_array(&scratch, (size_t)g->n_values, sizeof *folded);
+  for (int s = 0; s < g->n_scopes; s++)
+    for (int i = 0; i < g->scopes[s].n_nodes; i++) {
+      int n = g->scopes[s].order[i];
+      const struct node *node = &g->nodes[n];
+      if (!is_folded(c, node, folded))
+        continue;
+      c->executions[n] /= runs_per_load;
+      for (int k = 0; k < node->n_outputs; k++)
+        if (node->outputs[k] >= 0) {
+          folded[node->outputs[k]] = true;
+          c->productions[node->outputs[k]] /= runs_per_load;
+        }
+    }
+  arena_free(&scratch);
+}
+
 void costs_init(struct costs *c, struct graph *g, const struct trace *t,
                 const struct target *target, struct arena *a) {
   size_t values = (size_t)g->n_values;
@@ -135,6 +184,7 @@ void costs_init(struct costs *c, struct graph *g, const struct trace *t,
     measure_value(c, v);
   for (int n = 0; n < g->n_nodes; n++)
     c->executions[n] = count_executions(c, n);
+  fold_constants(c);
 }
 
 static double elements_of(const struct costs *c, const int *values, int count, int k) {

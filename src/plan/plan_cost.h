@@ -15,8 +15,8 @@ struct costs {
   const struct trace *trace;  // NULL: none, then every tensor that is no constant has one element
   const struct target *target;
   double *elements;        // by value: of each time that it is produced; 0 if that is not known
-  double *productions;     // by value: times per run of the model
-  double *executions;      // by node: times per run of the model
+  double *productions;     // by value: times per run; next to 0 where constants alone decide it
+  double *executions;      // by node: likewise
   const uint16_t *scaled;  // by value: bit f if in format f it is stored at a scale; NULL: none is
 };
 

@@ -279,6 +279,38 @@ static void plan_charges_nothing_for_readers_of_a_shape(void **state) {
   expect(f, "h", FORMAT_FP16);
 }
 
+static void plan_charges_next_to_nothing_for_what_constants_decide(void **state) {
+  struct planning *f = *state;
+  struct costs c;
+  f->policy.target.matrix[FORMAT_FP32] = 8.0 / 60;  // gains 30: a third Cast would not pay
+  input_and_weights(f);
+  build_node(&f->b, "Exp", "w", "e");  // stays fp32
+  build_node(&f->b, "Neg", "e", "n");
+  build_node(&f->b, "MatMul", "x n", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  decide(f);
+  expect(f, "e", FORMAT_FP32);
+  expect(f, "y", FORMAT_FP16);
+  costs_init(&c, &f->g, &f->t, &f->policy.target, &f->arena);
+  assert_true(costs_node(&c, &f->p, node_of(&f->g, "e")).bytes == (4 + 2) * 4 / 1024.0);
+  assert_true(costs_cast(&c, value_id(&f->g, "e"), FORMAT_FP32, FORMAT_FP16) == 2 * 6 / 1024.0);
+}
+
+// What engines keep in the narrow type that it has is dequantised in each run.
+static void costs_count_the_dequantising_of_constants(void **state) {
+  struct planning *f = *state;
+  struct costs c;
+  build_input(&f->b, "x", "float[2]");
+  build_raw(&f->b, "q", "int8[2]", (const int8_t[]){1, 2}, 2);
+  build_floats(&f->b, "s", "float[]", (float[]){0.5f});
+  build_node(&f->b, "DequantizeLinear", "q s", "d");
+  build_node(&f->b, "Add", "x d", "y");
+  build_output(&f->b, "y", "float[2]");
+  decide(f);
+  costs_init(&c, &f->g, &f->t, &f->policy.target, &f->arena);
+  assert_true(costs_node(&c, &f->p, node_of(&f->g, "d")).bytes == 2 * 1 + 4 + 2 * 4);
+}
+
 static void plan_leaves_nodes_wide_where_overhead_of_casts_is_large(void **state) {
   struct planning *f = *state;
   f->policy.target.overhead = 1e6;
@@ -514,6 +546,8 @@ int main(void) {
       TEST(plan_narrows_together_what_would_not_pay_alone),
       TEST(plan_pays_one_cast_for_all_readers_of_a_value),
       TEST(plan_charges_nothing_for_readers_of_a_shape),
+      TEST(plan_charges_next_to_nothing_for_what_constants_decide),
+      TEST(costs_count_the_dequantising_of_constants),
       TEST(plan_leaves_nodes_wide_where_overhead_of_casts_is_large),
       TEST(plan_gives_products_the_ladders_first_format_that_fits),
       TEST(plan_moves_followers_to_the_rung_where_the_cast_is_cheapest),
