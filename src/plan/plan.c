@@ -43,6 +43,26 @@ static const char **touched_names(const struct planner *pl, const struct node *n
   return names;
 }
 
+// Whether the node takes its sums in fp32 by the operator's definition: stash_type says so, from
+// the version of the operator on that has it, unless it is set to something else.
+static bool sums_in_fp32(const struct node *node) {
+  static const struct {
+    const char *op;
+    int since;
+  } stashing[] = {{"LayerNormalization", 17},
+                  {"GroupNormalization", 21},
+                  {"RMSNormalization", 23},
+                  {"SimplifiedLayerNormalization", 1}};
+  for (size_t i = 0; i < sizeof stashing / sizeof stashing[0]; i++)
+    if (node_is(node->proto, stashing[i].op) && node->schema &&
+        node->schema->since >= stashing[i].since) {
+      const Onnx__AttributeProto *stash = node_attribute(node->proto, "stash_type");
+      bool is_fp32 = !stash || stash->i == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+      return is_fp32 && !(stash && stash->ref_attr_name && stash->ref_attr_name[0]);
+    }
+  return false;
+}
+
 static void classify(struct planner *pl, int n) {
   enum { USUAL_NAMES = 16 };
   const struct node *node = &pl->graph->nodes[n];
@@ -54,6 +74,7 @@ static void classify(struct planner *pl, int n) {
       .node = graph_node_label(pl->graph, n),
       .scope = pl->graph->scopes[node->scope].path,
       .pattern = pl->patterns.kind[n],
+      .sums_in_fp32 = sums_in_fp32(node),
   };
   for (int k = 0; k < node->n_inputs && k < 64; k++)
     if (node->inputs[k] >= 0 && graph_constant(pl->graph, node->inputs[k]))

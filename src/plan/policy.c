@@ -189,7 +189,8 @@ const struct rule *policy_match(const struct policy *p, const struct rule_subjec
     const struct rule *r = &p->rules[i];
     bool constants = (r->constant_inputs & ~subject->constant_inputs) == 0;
     bool pattern = !r->patterns || (r->patterns >> subject->pattern & 1);
-    if (constants && pattern && ops_match(r, op) &&
+    bool sums = !r->sums_in_fp32 || subject->sums_in_fp32;
+    if (constants && pattern && sums && ops_match(r, op) &&
         (!r->nodes || any_glob(r->nodes, subject->node)) &&
         (!r->scopes || any_glob(r->scopes, subject->scope)) &&
         (!r->tensors || tensors_match(r, subject)))

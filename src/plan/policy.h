@@ -28,6 +28,7 @@ struct rule {
   const char **scopes;       // scope paths; "" is the main graph
   uint64_t constant_inputs;  // bit k: input k must be a constant; 0: any
   uint32_t patterns;         // bit k: the node may be part of pattern k; 0: any, or none
+  bool sums_in_fp32;         // the operator's definition must say so (rule_subject); false: any
   enum node_class class;
   const char *why;  // a sentence for the plan and the report
   bool asked_for;   // not of the policy: --keep or --narrow of this run
@@ -166,6 +167,7 @@ struct rule_subject {
   int n_tensors;
   uint64_t constant_inputs;  // bit k: input k is a constant (graph_constant); k under 64
   enum pattern pattern;      // that the node is part of
+  bool sums_in_fp32;         // by its operator's definition, whatever the type of its tensors
 };
 // The first rule that matches, or NULL (then the class is keep: an unknown operator stays wide).
 // domain may be NULL; "" and "ai.onnx" are one.

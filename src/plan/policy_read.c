@@ -185,6 +185,7 @@ static const struct field match_fields[] = {
     GLOBS(struct rule, "scope", scopes, 0),
     {"pattern", read_patterns, 0, true, 0, 0, NULL, NULL},
     {"constant_input", read_input, offsetof(struct rule, constant_inputs), true, 0, 63, NULL, NULL},
+    {"sums_in_fp32", fields_read_bool, offsetof(struct rule, sums_in_fp32), true, 0, 0, NULL, NULL},
     END,
 };
 static const struct field rule_fields[] = {

@@ -59,6 +59,51 @@ static void plan_pins_reductions_and_softmax_between_narrow_nodes(void **state) 
   assert_int_equal(value_format(f, "s"), FORMAT_FP32);
 }
 
+// A rule that asks for sums in fp32 matches by operator, version and stash_type.
+static void plan_narrows_normalisations_that_are_defined_to_sum_in_fp32(void **state) {
+  static const struct {
+    const char *op, *inputs;
+    int opset, stash_type;  // -1: not given
+    enum format_id format;
+  } cases[] = {{"LayerNormalization", "a g", 17, -1, FORMAT_FP16},
+               {"LayerNormalization", "a g", 17, 1, FORMAT_FP16},
+               {"LayerNormalization", "a g", 17, 10, FORMAT_FP32},
+               {"RMSNormalization", "a g", 23, -1, FORMAT_FP16},
+               {"GroupNormalization", "a g g", 18, -1, FORMAT_FP32},
+               {"GroupNormalization", "a g g", 21, -1, FORMAT_FP16}};
+  planning_tear_down(state);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    planning_set_up(state);
+    struct planning *f = *state;
+    build_begin(&f->b, &f->arena, cases[i].opset);
+    struct rule *rules = arena_array(&f->arena, (size_t)f->policy.n_rules + 1, sizeof *rules);
+    rules[0] = (struct rule){.id = "sums",
+                             .op_globs = (const char *[]){"*Normalization", NULL},
+                             .sums_in_fp32 = true,
+                             .class = CLASS_FOLLOW};
+    memcpy(rules + 1, f->policy.rules, (size_t)f->policy.n_rules * sizeof *rules);
+    f->policy.rules = rules;
+    f->policy.n_rules++;
+    input_and_weights(f);
+    build_floats(&f->b, "g", "float[2]", (float[]){1, 2});
+    build_node(&f->b, "MatMul", "x w", "a");
+    Onnx__NodeProto *norm = build_node(&f->b, cases[i].op, cases[i].inputs, "n");
+    if (cases[i].stash_type >= 0)
+      build_int(&f->b, norm, "stash_type", cases[i].stash_type);
+    if (cases[i].opset != 17 && cases[i].opset != 23)
+      build_int(&f->b, norm, "num_groups", 2);
+    build_node(&f->b, "MatMul", "n w", "y");
+    build_output(&f->b, "y", "float[2,2]");
+    decide(f);
+    expect(f, "y", FORMAT_FP16, REASON_NONE);
+    if (node_format(f, "n") != cases[i].format)
+      fail_msg("%s at opset %d with stash_type %d", cases[i].op, cases[i].opset,
+               cases[i].stash_type);
+    if (i + 1 < sizeof cases / sizeof cases[0])
+      planning_tear_down(state);
+  }
+}
+
 static void plan_keeps_an_unknown_operator_with_that_reason(void **state) {
   struct planning *f = *state;
   input_and_weights(f);
@@ -552,6 +597,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(plan_gives_the_class_of_the_first_rule_that_matches),
       TEST(plan_pins_reductions_and_softmax_between_narrow_nodes),
+      TEST(plan_narrows_normalisations_that_are_defined_to_sum_in_fp32),
       TEST(plan_keeps_an_unknown_operator_with_that_reason),
       TEST(plan_leaves_doubles_and_integers_alone),
       TEST(plan_narrows_what_is_no_optional_only_with_what_it_is_got_from),
