@@ -2,6 +2,7 @@
 // what the tests of its values say, for every rung of the policy's ladder.
 #include "plan_allow.h"
 
+#include "plan_attention.h"
 #include "plan_engine.h"
 #include "plan_quantise.h"
 #include "plan_scale.h"
@@ -168,7 +169,7 @@ enum status allow_test(struct planner *pl, int n, int r, enum reason *why, int *
     TRY(test_side(pl, n, r, var, false, why, culprit, d));
     TRY(test_side(pl, n, r, var, true, why, culprit, d));
   }
-  return STATUS_OK;
+  return *why == REASON_NONE ? attention_test(&pl->fits, n, r, why, culprit, d) : STATUS_OK;
 }
 
 // Inputs that hold positions or counts stay exact: fp16 has no odd integer above 2048, bf16 none

@@ -3,6 +3,7 @@
 // is the same in every format.
 #include "plan_cost.h"
 
+#include "plan_attention.h"
 #include "tensor.h"
 
 #include <math.h>
@@ -19,7 +20,8 @@ enum work {
   WORK_TRANSPOSED,   // the same by elements of the input
   WORK_RECURRENCE,   // 2 per weight of W and R, step and element of the batch
   WORK_CONTRACTION,  // Einsum: as of the one matrix product that its sizes fit
-  WORK_PROJECTION,   // attention with the product by input 1 in it: that product
+  WORK_ATTENTION,    // that of ai.onnx: products of queries and keys, and of scores and values;
+                     // of com.microsoft, with the product by input 1 in it: that product
 };
 
 // What a node moves besides reading all inputs and writing all outputs.
@@ -52,7 +54,7 @@ static const struct op_cost {
     {"GRU", WORK_RECURRENCE, MOVES_ALL},
     {"RNN", WORK_RECURRENCE, MOVES_ALL},
     {"Einsum", WORK_CONTRACTION, MOVES_ALL},
-    {"Attention", WORK_PROJECTION, MOVES_ALL},
+    {"Attention", WORK_ATTENTION, MOVES_ALL},
     {"Gather", WORK_ELEMENTS, MOVES_SELECTED},
     {"GatherElements", WORK_ELEMENTS, MOVES_SELECTED},
     {"GatherND", WORK_ELEMENTS, MOVES_SELECTED},
@@ -260,9 +262,10 @@ static double largest_tensor(const struct costs *c, const struct node *node, enu
   return largest;
 }
 
-static double count_work(const struct costs *c, const struct node *node, const struct op_cost *op) {
+static double count_work(const struct costs *c, int n, const struct op_cost *op) {
+  const struct node *node = &c->graph->nodes[n];
   double input = input_elements(c, node, 0), second = input_elements(c, node, 1);
-  double output = elements_of(c, node->outputs, node->n_outputs, 0), width;
+  double output = elements_of(c, node->outputs, node->n_outputs, 0), width, length;
   switch (op->work) {
   case WORK_PRODUCT:
   case WORK_GEMM: return 2 * output * product_length(c, node, output);
@@ -272,7 +275,10 @@ static double count_work(const struct costs *c, const struct node *node, const s
   case WORK_RECURRENCE:
     width = constant_dim(c, node, 1, 2);
     return width > 0 ? 2 * input / width * (second + input_elements(c, node, 2)) : input;
-  case WORK_PROJECTION:
+  case WORK_ATTENTION:
+    length = attention_length(c->graph, c->trace, n);
+    if (length > 0)
+      return 4 * input * length;
     width = constant_dim(c, node, 1, 0);
     return width > 0 ? 2 * input / width * second : input;
   case WORK_ELEMENTS: break;
@@ -334,7 +340,7 @@ struct node_cost costs_node(const struct costs *c, const struct plan *p, int n) 
   double throughput = op->work == WORK_ELEMENTS ? t->vector[f] : t->matrix[f];
   if (p->nodes[n].narrow_operands && t->matrix[p->operand_format] > 0)
     throughput = t->matrix[p->operand_format];
-  double arithmetic = count_work(c, node, op) / throughput * t->bandwidth;
+  double arithmetic = count_work(c, n, op) / throughput * t->bandwidth;
   return (struct node_cost){
       .time = c->executions[n] * (fmax(arithmetic, bytes) + t->overhead * t->bandwidth),
       .bytes = c->executions[n] * bytes,

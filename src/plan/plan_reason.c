@@ -37,6 +37,7 @@ static const struct {
     [REASON_SHARED] = {"shared", "others read the weight too, and need it as it is"},
     [REASON_NOT_SMALLER] = {"not_smaller",
                             "with the scales of its blocks a weight would be no smaller"},
+    [REASON_SCORES] = {"scores", "scores of this attention may leave the format's range"},
     [REASON_POLYMORPHIC] = {"polymorphic",
                             "its function is called with different types or without a value"},
 };

@@ -1,6 +1,7 @@
 // Nodes whose output type is written in an attribute (ConstantOfShape's `value`, `dtype` of the
 // random generators, `to` of a Cast that follows): the attribute says the narrow type. Which
-// attribute that is, the operator table says.
+// attribute that is, the operator table says. Attention takes its softmax in the type of its inputs
+// unless softmax_precision says otherwise, so a narrow one is told to take it in fp32, as it was.
 #include "pass.h"
 #include "proto.h"
 #include "tensor.h"
@@ -36,11 +37,18 @@ static enum status write_type(struct rewrite *w, int n, const char *name, enum f
   return STATUS_OK;
 }
 
+static void keep_softmax_wide(struct rewrite *w, Onnx__NodeProto *proto) {
+  static const char name[] = "softmax_precision";
+  if (node_is(proto, "Attention") && !node_attribute(proto, name))
+    proto_add_int(w->arena, proto, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+}
+
 enum status pass_type_attributes(struct rewrite *w, struct diag *d) {
   for (int n = 0; n < w->graph->n_nodes; n++) {
     const struct node *node = &w->graph->nodes[n];
     if (w->plan->nodes[n].format == FORMAT_FP32 || !node->schema)
       continue;
+    keep_softmax_wide(w, node->proto);
     for (int i = 0; i < node->schema->n_type_attributes; i++) {
       const struct type_attribute *rule = &node->schema->type_attributes[i];
       if (rule->output >= node->n_outputs || node->outputs[rule->output] < 0)

@@ -394,7 +394,7 @@ static void shipped_policies_classify_as_they_should(void **state) {
       {"", "Conv", CLASS_NARROW},
       {"com.microsoft", "FusedMatMul", CLASS_NARROW},
       {"com.microsoft", "Attention", CLASS_NARROW},
-      {"", "Attention", CLASS_PIN},
+      {"", "Attention", CLASS_NARROW},
       {"", "LSTM", CLASS_PIN},
       {"", "Relu", CLASS_FOLLOW},
       {"", "BatchNormalization", CLASS_FOLLOW},
