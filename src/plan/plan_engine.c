@@ -45,11 +45,25 @@ static bool is_transposed_batch(const struct node *node, const struct graph *g) 
 
 enum { LAYER_NORM_OPSET = 17 };
 
-// The node that makes input k of node n, if it is an op of that kind, else -1.
+// Exporters put Casts of fp32 to fp32 around a layer normalisation (those of DeBERTa, say), which
+// the fusion looks through as it does through ours.
+static bool is_idle_cast(const struct graph *g, int n) {
+  const struct node *node = &g->nodes[n];
+  return node_is(node->proto, "Cast") && node->n_inputs == 1 && node->n_outputs == 1 &&
+         graph_is_fp32(g, node->inputs[0]) && graph_is_fp32(g, node->outputs[0]);
+}
+
+enum { CASTS_IN_A_ROW = 4 };
+
+// The node that makes input k of node n, Casts aside, if it is an op of that kind, else -1.
 static int made_by(const struct graph *g, int n, int k, const char *op) {
   const struct node *node = &g->nodes[n];
   int v = k < node->n_inputs ? node->inputs[k] : -1;
   int maker = v >= 0 && g->values[v].origin == ORIGIN_NODE ? g->values[v].producer : -1;
+  for (int i = 0; i < CASTS_IN_A_ROW && maker >= 0 && is_idle_cast(g, maker); i++) {
+    v = g->nodes[maker].inputs[0];
+    maker = g->values[v].origin == ORIGIN_NODE ? g->values[v].producer : -1;
+  }
   return maker >= 0 && node_is(g->nodes[maker].proto, op) ? maker : -1;
 }
 
@@ -66,17 +80,30 @@ static bool is_layer_norm_gain(const struct graph *g, int n) {
   return false;
 }
 
+// Whether value v is read by a layer normalisation that stays fp32, Casts aside.
+static bool enters_layer_norm(const struct graph *g, const struct patterns *p, int v,
+                              const struct node_plan *nodes, int casts) {
+  for (int u = 0; v >= 0 && u < g->values[v].n_uses; u++) {
+    int reader = g->values[v].uses[u].node;
+    if (reader < 0)
+      continue;
+    if (p->kind[reader] == PATTERN_LAYER_NORM && nodes[reader].class == CLASS_PIN)
+      return true;
+    if (casts > 0 && is_idle_cast(g, reader) &&
+        enters_layer_norm(g, p, g->nodes[reader].outputs[0], nodes, casts - 1))
+      return true;
+  }
+  return false;
+}
+
 bool plan_engine_fault_before(const struct graph *g, const struct patterns *p, int n,
                               const struct node_plan *nodes) {
   const struct node *node = &g->nodes[n];
   if (graph_opset(g, node->scope, "") < LAYER_NORM_OPSET || p->kind[n] == PATTERN_LAYER_NORM)
     return false;
   for (int k = 0; k < node->n_outputs; k++)
-    for (int u = 0; node->outputs[k] >= 0 && u < g->values[node->outputs[k]].n_uses; u++) {
-      int reader = g->values[node->outputs[k]].uses[u].node;
-      if (reader >= 0 && p->kind[reader] == PATTERN_LAYER_NORM && nodes[reader].class == CLASS_PIN)
-        return true;
-    }
+    if (enters_layer_norm(g, p, node->outputs[k], nodes, CASTS_IN_A_ROW))
+      return true;
   return false;
 }
 

@@ -410,17 +410,29 @@ static void plan_narrows_other_transposes_before_a_product(void **state) {
   expect(*state, "t", FORMAT_FP16, REASON_NONE);
 }
 
-static void written_out_layer_norm(struct planning *f, int64_t opset) {
+static void cast_to_fp32(struct planning *f, const char *input, const char *output) {
+  build_int(&f->b, build_node(&f->b, "Cast", input, output), "to",
+            ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+}
+
+// With Casts of fp32 to fp32 around it, as some models have them.
+static void written_out_layer_norm(struct planning *f, int64_t opset, bool casts) {
   f->b.model->opset_import[0]->version = opset;
   input_and_weights(f);
-  build_node(&f->b, "MatMul", "x w", "h");
+  build_floats(&f->b, "epsilon", "float[]", (float[]){1e-3f});
+  build_node(&f->b, "MatMul", "x w", casts ? "made" : "h");
+  if (casts)
+    cast_to_fp32(f, "made", "h");
   build_ints(&f->b, build_node(&f->b, "ReduceMean", "h", "mean"), "axes", (int64_t[]){-1}, 1);
   build_node(&f->b, "Sub", "h mean", "centred");
   build_node(&f->b, "Mul", "centred centred", "squares");
   build_ints(&f->b, build_node(&f->b, "ReduceMean", "squares", "variance"), "axes", (int64_t[]){-1},
              1);
-  build_node(&f->b, "Sqrt", "variance", "deviation");
-  build_node(&f->b, "Div", "centred deviation", "normal");
+  build_node(&f->b, "Add", "variance epsilon", "positive");
+  build_node(&f->b, "Sqrt", "positive", "deviation");
+  build_node(&f->b, "Div", "centred deviation", casts ? "quotient" : "normal");
+  if (casts)
+    cast_to_fp32(f, "quotient", "normal");
   build_node(&f->b, "Mul", "w normal", "scaled");
   build_node(&f->b, "Add", "scaled w", "shifted");
   build_node(&f->b, "MatMul", "shifted w", "y");
@@ -429,14 +441,21 @@ static void written_out_layer_norm(struct planning *f, int64_t opset) {
 }
 
 static void plan_keeps_the_gain_of_a_written_out_layer_norm_wide_from_opset_17_on(void **state) {
-  written_out_layer_norm(*state, 17);
+  written_out_layer_norm(*state, 17, false);
   expect(*state, "scaled", FORMAT_FP32, REASON_ENGINE);
   expect(*state, "y", FORMAT_FP16, REASON_NONE);
 }
 
 static void plan_narrows_the_gain_of_a_written_out_layer_norm_before_opset_17(void **state) {
-  written_out_layer_norm(*state, 16);
+  written_out_layer_norm(*state, 16, false);
   expect(*state, "scaled", FORMAT_FP16, REASON_NONE);
+}
+
+static void plan_sees_a_layer_norm_between_casts_that_do_nothing(void **state) {
+  written_out_layer_norm(*state, 17, true);
+  expect(*state, "made", FORMAT_FP32, REASON_ENGINE);
+  expect(*state, "scaled", FORMAT_FP32, REASON_ENGINE);
+  expect(*state, "y", FORMAT_FP16, REASON_NONE);
 }
 
 static void plan_keeps_functions_called_with_different_types(void **state) {
@@ -621,6 +640,7 @@ int main(void) {
       TEST(plan_narrows_other_transposes_before_a_product),
       TEST(plan_keeps_the_gain_of_a_written_out_layer_norm_wide_from_opset_17_on),
       TEST(plan_narrows_the_gain_of_a_written_out_layer_norm_before_opset_17),
+      TEST(plan_sees_a_layer_norm_between_casts_that_do_nothing),
       TEST(plan_keeps_functions_called_with_different_types),
       TEST(plan_narrows_inside_functions_and_branches),
       TEST(plan_widens_a_node_whose_casts_cost_more_than_it_gains),
