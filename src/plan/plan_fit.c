@@ -3,11 +3,69 @@
 // point 2).
 #include "plan_fit.h"
 
+#include "plan_quantise.h"
 #include "round.h"
 #include "tensor.h"
 
 #include <math.h>
 #include <string.h>
+
+// ---- probabilities ----
+
+static bool moves_elements(const struct node *node) {
+  static const char *const ops[] = {"Identity", "Dropout", "Reshape",  "Transpose",
+                                    "Squeeze",  "Flatten", "Unsqueeze"};
+  for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+    if (node_is(node->proto, ops[i]))
+      return true;
+  return false;
+}
+
+static bool is_probability(const struct fits *f, const struct node *node, const bool *from) {
+  return node_is(node->proto, "Softmax") ||
+         (moves_elements(node) && node->n_inputs > 0 && node->inputs[0] >= 0 &&
+          from[node->inputs[0]] && graph_is_fp32(f->graph, node->inputs[0]));
+}
+
+static bool only_weighs(const struct fits *f, int v) {
+  const struct value *value = &f->graph->values[v];
+  for (int u = 0; u < value->n_uses; u++) {
+    int reader = value->uses[u].node;
+    const struct node *node = reader >= 0 ? &f->graph->nodes[reader] : NULL;
+    if (!node || !(is_product(node) || node_is(node->proto, "Einsum") ||
+                   (moves_elements(node) && f->weighs[node->outputs[0]])))
+      return false;
+  }
+  return value->n_uses > 0;
+}
+
+// Finds what Softmax gives and only matrix products read: weights that sum to 1. Those that vanish
+// weigh nothing, however many they are: masked ones are 1e-44, and a trained attention looks at few
+// places.
+static void find_weighs(struct fits *f) {
+  const struct graph *g = f->graph;
+  bool *from = arena_array(f->arena, (size_t)g->n_values, sizeof *from);
+  f->weighs = arena_array(f->arena, (size_t)g->n_values, sizeof *f->weighs);
+  for (int s = 0; s < g->n_scopes; s++)
+    for (int i = 0; i < g->scopes[s].n_nodes; i++) {
+      const struct node *node = &g->nodes[g->scopes[s].order[i]];
+      if (node->n_outputs > 0 && node->outputs[0] >= 0)
+        from[node->outputs[0]] = is_probability(f, node, from);
+    }
+  for (int s = g->n_scopes - 1; s >= 0; s--)
+    for (int i = g->scopes[s].n_nodes - 1; i >= 0; i--) {
+      const struct node *node = &g->nodes[g->scopes[s].order[i]];
+      int v = node->n_outputs > 0 ? node->outputs[0] : -1;
+      if (v >= 0 && from[v])
+        f->weighs[v] = only_weighs(f, v);
+    }
+}
+
+// Whether all that vanish of a row of weights add up to less than a step of the sum that they
+// weigh: there are count over sum in a row, as the sum of each is 1.
+static bool vanish_harmlessly(const struct stats *s, const struct format *f) {
+  return (double)s->sampled * (f->min_subnormal / 2) <= s->positive.sum * f->eps;
+}
 
 void fits_init(struct fits *f, struct graph *g, const struct trace *t, const struct policy *policy,
                const struct promotions *promotions, struct arena *a) {
@@ -23,6 +81,7 @@ void fits_init(struct fits *f, struct graph *g, const struct trace *t, const str
   };
   steps_init(&f->steps, g, t, policy, a);
   resolution_find(&f->resolution, g, policy, a);
+  find_weighs(f);
 }
 
 static bool representable_without_harm(const struct fit *fit, double max_zero, double max_subnormal,
@@ -56,12 +115,13 @@ static struct fit range_test(const struct fits *f, int v, enum format_id format,
       .subnormal_fraction = measured.subnormal_fraction,
       .sqnr_db = measured.sqnr_db,
   };
+  bool harmless = f->weighs[v] && !policy->ftz && vanish_harmlessly(s, &formats[format]);
   if (s->nans > 0)
     fit.reason = REASON_NONFINITE;
   else if (measured.overflows)
     fit.reason = REASON_OVERFLOW;
-  else if (representable_without_harm(&fit, policy->max_zero_fraction,
-                                      policy->max_subnormal_fraction, &fit.reason) &&
+  else if ((harmless || representable_without_harm(&fit, policy->max_zero_fraction,
+                                                   policy->max_subnormal_fraction, &fit.reason)) &&
            steps_forbid(&f->steps, lost))
     fit.reason = REASON_STEP;
   if (fit.reason == REASON_NONE && !resolution_kept(&f->resolution, v, format, fit.absmax))
@@ -164,9 +224,19 @@ static enum status count_constant(const struct fits *f, int v, enum format_id fo
   return status;
 }
 
+// What a constant loses to a scale that it is given is held against it as what an activation loses,
+// unless it loses as much without.
+static bool is_worse(const struct policy *policy, const struct fit *scaled,
+                     const struct fit *plain) {
+  return scaled->zero_fraction > fmax(policy->max_zero_fraction, plain->zero_fraction) ||
+         scaled->subnormal_fraction >
+             fmax(policy->max_subnormal_fraction, plain->subnormal_fraction);
+}
+
+// The test of a constant at a scale; `plain` is that of the same without one, NULL if this is it.
 static enum status constants_test(const struct fits *f, int v, enum format_id format,
-                                  int scale_log2, Onnx__TensorProto *proto, struct fit *fit,
-                                  struct diag *d) {
+                                  int scale_log2, Onnx__TensorProto *proto, const struct fit *plain,
+                                  struct fit *fit, struct diag *d) {
   const struct policy *policy = f->policy;
   struct constant_count c = {.least = INFINITY, .most = -INFINITY};
   TRY(count_constant(f, v, format, scale_log2, proto, &c, d));
@@ -181,9 +251,11 @@ static enum status constants_test(const struct fits *f, int v, enum format_id fo
       .sqnr_db = c.noise > 0 ? 10 * log10(c.signal / c.noise) : INFINITY,
   };
   enum reason ignored;
-  bool harmless = representable_without_harm(fit, policy->constant_max_zero_fraction,
-                                             policy->constant_max_subnormal_fraction, &ignored) ||
-                  (!policy->ftz && only_added(f->graph, v, !(c.least < c.most)));
+  bool added = !policy->ftz && only_added(f->graph, v, !(c.least < c.most));
+  bool harmless =
+      added || (representable_without_harm(fit, policy->constant_max_zero_fraction,
+                                           policy->constant_max_subnormal_fraction, &ignored) &&
+                !(plain && is_worse(policy, fit, plain)));
   bool overflow_allowed = policy->constants != CONSTANTS_KEEP_WIDE;
   if (!harmless || (c.rounded.overflow > 0 && !overflow_allowed))
     fit->reason = REASON_CONSTANT;
@@ -211,10 +283,13 @@ enum status fits_test_scaled(struct fits *f, int v, int r, int scale_log2, struc
     *fit = *known;
     return STATUS_OK;
   }
-  if (constant)
-    TRY(constants_test(f, v, format, scale_log2, constant, fit, d));
-  else
+  if (constant) {
+    const struct fit *plain;
+    TRY(fits_test(f, v, r, &plain, d));
+    TRY(constants_test(f, v, format, scale_log2, constant, plain, fit, d));
+  } else {
     *fit = range_test(f, v, format, scale_log2);
+  }
   if (f->promotions && f->promotions->rung && r < f->promotions->rung[v])
     fit->reason = REASON_PROMOTED;
   return STATUS_OK;
@@ -243,7 +318,7 @@ static enum status test_value(struct fits *f, int v, int r, struct fit *fit, str
   enum format_id format = f->policy->ladder[r];
   Onnx__TensorProto *constant = graph_constant(f->graph, v);
   if (constant)
-    TRY(constants_test(f, v, format, 0, constant, fit, d));
+    TRY(constants_test(f, v, format, 0, constant, NULL, fit, d));
   else
     *fit = range_test(f, v, format, 0);
   if (!constant && f->policy->scales.use && is_of_range(fit->reason) &&

@@ -14,6 +14,7 @@ struct fits {
   const struct promotions *promotions;  // NULL: none
   struct steps steps;
   struct resolution resolution;
+  bool *weighs;  // by value: probabilities that only matrix products read (plan_fit.c)
   struct arena *arena;
   struct fit **known;  // per value: n_ladder results, or NULL while none was asked for
   bool *tested;        // [value * n_ladder + rung]

@@ -293,6 +293,43 @@ static void plan_keeps_a_bias_that_is_flushed(void **state) {
   expect_wide(f, "y", REASON_CONSTANT, "c");
 }
 
+// softmax(x w) v, where the softmax was seen as these; read by a Relu too if that is wanted.
+static void decide_attention(struct planning *f, const float *probabilities, size_t n, bool relu) {
+  build_input(&f->b, "x", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_raw(&f->b, "shape", "int64[2]", (const int64_t[]){2, 2}, 16);
+  build_node(&f->b, "MatMul", "x w", "scores");
+  build_node(&f->b, "Softmax", "scores", "p");
+  build_node(&f->b, "Reshape", "p shape", "q");
+  build_node(&f->b, "MatMul", "q x", "y");
+  if (relu)
+    build_node(&f->b, "Relu", "q", "r");
+  build_output(&f->b, "y", "float[2,2]");
+  if (relu)
+    build_output(&f->b, "r", "float[2,2]");
+  planning_index(f);
+  planning_see(f, "p", probabilities, n);
+  planning_see(f, "q", probabilities, n);
+  planning_decide(f);
+}
+
+// Masked places and those that an attention does not look at.
+static void plan_takes_probabilities_that_vanish(void **state) {
+  decide_attention(*state, (float[]){1, 1e-30f, 1e-9f, 1}, 4, false);
+  assert_int_equal(node_format(*state, "y"), FORMAT_FP16);
+}
+
+static void plan_keeps_vanishing_probabilities_that_others_read(void **state) {
+  decide_attention(*state, (float[]){1, 1e-30f, 1e-9f, 1}, 4, true);
+  expect_wide(*state, "y", REASON_ZERO, "q");
+}
+
+// Of 60000 places, what each loses may add up to more than a step.
+static void plan_keeps_vanishing_probabilities_of_very_long_rows(void **state) {
+  decide_attention(*state, (float[]){1.0f / 60000, 1e-9f, 1e-9f}, 3, false);
+  expect_wide(*state, "y", REASON_ZERO, "q");
+}
+
 static void plan_takes_infinite_constants(void **state) {
   struct planning *f = *state;
   follower(f, "Add", "float[2]", (float[]){0, -INFINITY});
@@ -463,6 +500,9 @@ int main(void) {
       TEST(plan_keeps_a_vector_of_one_epsilon),
       TEST(plan_keeps_a_bias_that_also_multiplies),
       TEST(plan_keeps_a_bias_that_is_flushed),
+      TEST(plan_takes_probabilities_that_vanish),
+      TEST(plan_keeps_vanishing_probabilities_that_others_read),
+      TEST(plan_keeps_vanishing_probabilities_of_very_long_rows),
       TEST(plan_takes_infinite_constants),
       TEST(plan_takes_weights_of_which_few_vanish),
       TEST(plan_keeps_weights_of_which_most_vanish),

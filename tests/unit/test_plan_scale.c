@@ -374,9 +374,29 @@ static void scales_of_random_graphs_are_consistent(void **state) {
       assert_int_equal(f->p.values[v].fit.reason, REASON_NONE);
 }
 
+// Three of four weights would become subnormal; the result takes the scale as well.
+static void a_scale_that_harms_weights_is_left_to_the_result(void **state) {
+  struct planning *f = scaled(state);
+  f->policy.constant_max_subnormal_fraction = 0.9;  // of the author's own
+  build_input(&f->b, "x", "float[2,2]");
+  build_floats(&f->b, "v", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 0.1f, 0.1f, 0.1f});
+  build_node(&f->b, "MatMul", "x v", "h");
+  build_node(&f->b, "MatMul", "h w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_index(f);
+  planning_see(f, "h", (float[]){7, 1e-6f, 1e-6f, 1e-6f}, 4);
+  planning_decide(f);
+  assert_int_equal(node_format(f, "y"), FORMAT_FP16);
+  assert_int_equal(scale_of(f, "h"), 12);
+  assert_int_equal(input_scale(f, "y", 1), 0);
+  assert_int_equal(scale_of(f, "y"), 12);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
+      TEST(a_scale_that_harms_weights_is_left_to_the_result),
       TEST(scales_go_into_weights_and_leave_no_node_behind),
       TEST(without_scales_such_nodes_stay_wide),
       TEST(headroom_counts_the_scale),
