@@ -7,9 +7,10 @@
 // LIST names model files, each with its test_data_set_*/ beside it. POLICY is a policy file;
 // VARIANT is a format, and the ladder becomes {format, fp32}; one of 8 bits is for operands of
 // matrix products, after the model's opset was raised to 19 where it is lower; "FORMAT-io" makes
-// inputs and outputs of the models narrow too, "FORMAT-scaled" stores values at scales. EXCLUSIONS
-// lists, with a reason, the models whose outputs may be further from the published ones than
-// conformance_values.c allows. Emitted models go to FOLDER, and FOLDER/pairs names source and
+// inputs and outputs of the models narrow too, "FORMAT-scaled" stores values at scales,
+// "FORMAT-raised" raises the opset to 22 first; "opsetN" raises it to N and does no more.
+// EXCLUSIONS lists, with a reason, the models whose outputs may be further from the published ones
+// than conformance_values.c allows. Emitted models go to FOLDER, and FOLDER/pairs names source and
 // result for checker.py.
 //
 // Of every model it must hold, excluded or not:
@@ -17,7 +18,8 @@
 //   - inputs and outputs keep their names, order and types (or have those of the plan, in "-io").
 // And unless the engine cannot run the source:
 //   - the engine loads the result as it is, or lacks kernels for the format;
-//   - the outputs are as near to the published ones as rounding allows.
+//   - the outputs are as near to the published ones as rounding allows; those of a model that was
+//     raised and not converted are the source's, bit for bit.
 //
 // The plan is made as if every value had been 1 in a trace (in "-scaled" 2^20, which needs a scale
 // in fp16), so that nothing but schema and structure decides, and nodes that lose their format to
@@ -29,6 +31,7 @@
 #include "check.h"
 #include "clone.h"
 #include "passes.h"
+#include "plan_quantise.h"
 #include "policy.h"
 #include "raise_opset.h"
 #include "stats.h"
@@ -50,17 +53,19 @@ static const char *const outcome_texts[OUTCOME_COUNT] = {
     [OUTCOME_DIFFERS] = "differs",
     [OUTCOME_SOURCE_DIFFERS] = "source differs",
     [OUTCOME_MATCHED] = "matched",
-    [OUTCOME_UNCHANGED] = "nothing narrow",
+    [OUTCOME_AS_PUBLISHED] = "as published; the engine has no kernels for the old opset",
+    [OUTCOME_UNCHANGED] = "unchanged",
     [OUTCOME_NOT_RAISED] = "the opset cannot be raised",
-    [OUTCOME_NO_KERNEL] = "engine cannot run the source",
+    [OUTCOME_NO_KERNEL] = "the engine has no kernels",
     [OUTCOME_NO_DATA] = "test data are no tensors, or do not fit the model",
 };
 
-enum { VARIANTS = 16, OPSET_WITH_FLOAT8 = 19 };
+enum { VARIANTS = 16, OPSET_WITH_FLOAT8 = 19, OPSET_WITH_BFLOAT16 = 22 };
 
 struct variant {
-  const char *name;  // "fp16-io"
-  const struct format *format;
+  const char *name;             // "fp16-io"
+  const struct format *format;  // NULL: the opset is raised, and no more
+  int opset;                    // to raise to; 0: none
   bool narrow_interface;
   float magnitude;  // that values are pretended to have
   struct policy policy;
@@ -117,9 +122,47 @@ static void count_nodes(struct result *r, const struct plan *p) {
     r->float_nodes++;
     if (p->nodes[n].format != FORMAT_FP32 || p->nodes[n].narrow_operands)
       r->narrow_nodes++;
+    else if (p->has_operand_format && p->nodes[n].product)
+      r->left_wide[p->nodes[n].operands_reason]++;
+    else if (p->has_operand_format && p->nodes[n].reason == REASON_NONE)
+      r->no_products++;
     else
       r->left_wide[p->nodes[n].reason]++;
   }
+}
+
+// Operators that multiply matrices inside, and whose operands are therefore not at hand.
+static const char *const inner_products[] = {
+    "Attention", "ConvInteger",   "DeformConv",  "Einsum",        "GRU",
+    "LSTM",      "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN"};
+
+static bool has_inner_product(const struct graph *g) {
+  for (int n = 0; n < g->n_nodes; n++)
+    for (size_t i = 0; i < sizeof inner_products / sizeof inner_products[0]; i++)
+      if (node_is(g->nodes[n].proto, inner_products[i]))
+        return true;
+  return false;
+}
+
+// Why nothing in the model is narrow: what its float nodes have in common.
+static const char *why_unchanged(const struct result *r, const struct graph *g,
+                                 const struct plan *p) {
+  const char *why = NULL;
+  for (int n = 0; n < g->n_nodes && p->has_operand_format; n++)
+    if (is_product(&g->nodes[n]))
+      return p->nodes[n].product ? reason_text(p->nodes[n].operands_reason)
+             : p->nodes[n].reason == REASON_NOT_FLOAT
+                 ? "its matrix products are of doubles or integers"
+                 : reason_text(p->nodes[n].reason);
+  if (p->has_operand_format)
+    return has_inner_product(g) ? "products inside one operator, or of integers"
+                                : "no matrix product";
+  if (r->float_nodes == 0)
+    return "no fp32 operator";
+  for (int i = 0; i < REASON_COUNT; i++)
+    if (r->left_wide[i])
+      why = why ? "several reasons" : reason_text((enum reason)i);
+  return why;
 }
 
 struct subject {
@@ -161,12 +204,12 @@ static const char *interface_fault(struct subject *s, bool narrow_interface, str
   return "";
 }
 
-// Brings the model to an opset that has the variant's format. A refusal is no fault; false then.
+// Brings the model to the variant's opset. A refusal is no fault; false then.
 static bool raise_model(struct result *r, struct subject *s, const struct program *p,
                         const struct variant *variant, struct arena *a, struct diag *d) {
-  if (!policy_is_operand_format(variant->format->id))
+  if (!variant->opset)
     return true;
-  if (raise_opset(&s->model, &s->graph, OPSET_WITH_FLOAT8, a, d) != STATUS_OK) {
+  if (raise_opset(&s->model, &s->graph, variant->opset, a, d) != STATUS_OK) {
     result_set(r, OUTCOME_NOT_RAISED, "%s", d->message);
     return false;
   }
@@ -174,6 +217,13 @@ static bool raise_model(struct result *r, struct subject *s, const struct progra
     return true;
   result_set(r, OUTCOME_BROKEN, "raised: %s: %s: %s", d->node, d->tensor, d->message);
   return false;
+}
+
+static enum status read_back(struct subject *s, const struct program *p, const char *out,
+                             struct arena *a, struct diag *d) {
+  TRY(model_load(&s->emitted, a, out, NULL, d));
+  TRY(check_model(&s->emitted, &p->schemas, "reading back", d));
+  return graph_build(&s->emitted_graph, &s->emitted, &p->schemas, a, d);
 }
 
 // Plans, rewrites, writes, reads back. The graph is the source's.
@@ -190,37 +240,60 @@ static enum status convert(struct subject *s, const struct program *p, const cha
   TRY(graph_build(&changed, &copy, &p->schemas, a, d));
   TRY(rewrite_model(&copy, &changed, &s->plan, &report, a, d));
   TRY(model_save(&copy, out, d));
-  TRY(model_load(&s->emitted, a, out, NULL, d));
-  TRY(check_model(&s->emitted, &p->schemas, "reading back", d));
-  return graph_build(&s->emitted_graph, &s->emitted, &p->schemas, a, d);
+  return read_back(s, p, out, a, d);
 }
 
-static void try_model(struct result *r, const struct program *p, const char *path, const char *out,
-                      const struct variant *variant) {
-  struct arena a = {0};
+// Writes the model that was raised, reads it back and compares it with the file.
+static void try_raised(struct result *r, struct subject *s, const struct program *p,
+                       const char *path, const char *out, struct arena *a) {
   struct diag d = {0};
-  struct subject *s = arena_alloc(&a, sizeof *s);
-  bool raised = true;
-  enum status status = model_load(&s->model, &a, path, NULL, &d);
-  if (status == STATUS_OK)
-    status = graph_build(&s->graph, &s->model, &p->schemas, &a, &d);
-  if (status == STATUS_OK)
-    raised = raise_model(r, s, p, variant, &a, &d);
-  if (!raised)
+  struct model *source = arena_alloc(a, sizeof *source);
+  struct graph *graph = arena_alloc(a, sizeof *graph);
+  if (!s->model.raised_to) {
+    result_set(r, OUTCOME_UNCHANGED, "is of that opset, of a newer one or of none");
     return;
+  }
+  enum status status = model_load(source, a, path, NULL, &d);
   if (status == STATUS_OK)
-    status = convert(s, p, out, variant, &a, &d);
+    status = graph_build(graph, source, &p->schemas, a, &d);
+  if (status == STATUS_OK)
+    status = model_save(&s->model, out, &d);
+  if (status == STATUS_OK)
+    status = read_back(s, p, out, a, &d);
   if (status != STATUS_OK) {
+    result_set(r, OUTCOME_BROKEN, "%s: %s: %s", d.node, d.tensor, d.message);
+    return;
+  }
+  r->emitted = true;
+  s->graph = *graph;
+  s->plan.values = arena_array(a, (size_t)graph->n_values, sizeof *s->plan.values);
+  const char *fault = interface_fault(s, false, a);
+  if (fault[0])
+    result_set(r, OUTCOME_BROKEN, "%s", fault);
+  else
+    compare_raised(r,
+                   &(struct comparison){.engine = p->engine,
+                                        .schemas = &p->schemas,
+                                        .source = graph,
+                                        .emitted = &s->emitted_graph,
+                                        .raised = true},
+                   a);
+}
+
+static void try_converted(struct result *r, struct subject *s, const struct program *p,
+                          const char *out, const struct variant *variant, struct arena *a) {
+  struct diag d = {0};
+  if (convert(s, p, out, variant, a, &d) != STATUS_OK) {
     result_set(r, OUTCOME_BROKEN, "%s: %s: %s", d.node, d.tensor, d.message);
     return;
   }
   count_nodes(r, &s->plan);
   if (plan_is_identity(&s->plan)) {
-    result_set(r, OUTCOME_UNCHANGED, "%s", "");
+    result_set(r, OUTCOME_UNCHANGED, "%s", why_unchanged(r, &s->graph, &s->plan));
     return;
   }
   r->emitted = true;
-  const char *fault = interface_fault(s, variant->narrow_interface, &a);
+  const char *fault = interface_fault(s, variant->narrow_interface, a);
   if (fault[0]) {
     result_set(r, OUTCOME_BROKEN, "%s", fault);
     return;
@@ -234,7 +307,25 @@ static void try_model(struct result *r, const struct program *p, const char *pat
       .results = policy_is_operand_format(variant->format->id) ? FORMAT_FP32 : variant->format->id,
       .plan = &s->plan,
       .float_nodes = r->float_nodes};
-  compare_with_published(r, &c, &a);
+  compare_with_published(r, &c, a);
+}
+
+static void try_model(struct result *r, const struct program *p, const char *path, const char *out,
+                      const struct variant *variant) {
+  struct arena a = {0};
+  struct diag d = {0};
+  struct subject *s = arena_alloc(&a, sizeof *s);
+  enum status status = model_load(&s->model, &a, path, NULL, &d);
+  if (status == STATUS_OK)
+    status = graph_build(&s->graph, &s->model, &p->schemas, &a, &d);
+  if (status != STATUS_OK)
+    result_set(r, OUTCOME_BROKEN, "%s: %s: %s", d.node, d.tensor, d.message);
+  else if (!raise_model(r, s, p, variant, &a, &d))
+    return;
+  else if (variant->format)
+    try_converted(r, s, p, out, variant, &a);
+  else
+    try_raised(r, s, p, path, out, &a);
 }
 
 // ---- all models, in the parent ----
@@ -317,7 +408,7 @@ static struct exclusion *find_exclusion(struct program *p, int variant, const ch
 
 struct totals {
   int outcomes[OUTCOME_COUNT], float_nodes, narrow_nodes, narrowed, left_wide[REASON_COUNT];
-  int excluded, compared, unconverted, unmatched;
+  int excluded, compared, unconverted, unmatched, no_products;
   double worst;
 };
 
@@ -330,6 +421,7 @@ static void add_result(struct program *p, struct totals *t, int variant, const s
   t->narrow_nodes += r->narrow_nodes;
   t->narrowed += r->narrow_nodes > 0;
   t->compared += r->compared;
+  t->no_products += r->no_products;
   for (int i = 0; i < REASON_COUNT; i++)
     t->left_wide[i] += r->left_wide[i];
   if (e) {
@@ -342,25 +434,66 @@ static void add_result(struct program *p, struct totals *t, int variant, const s
     t->worst = r->worst;
   t->unmatched += values;
   t->unconverted += r->outcome == OUTCOME_BROKEN || r->outcome == OUTCOME_CRASHED;
-  if (values || r->outcome == OUTCOME_BROKEN || r->outcome == OUTCOME_CRASHED)
+  if (values || r->outcome == OUTCOME_BROKEN || r->outcome == OUTCOME_CRASHED ||
+      r->outcome == OUTCOME_NOT_RAISED)
     printf("  %s %s: %s: %s\n", p->variants[variant].name, label, outcome_texts[r->outcome],
            r->text);
 }
 
-static void print_totals(const struct program *p, const struct totals *t, int variant) {
-  printf("%s: %zu models, %d of %d float nodes narrow, in %d models\n", p->variants[variant].name,
-         p->n_models, t->narrow_nodes, t->float_nodes, t->narrowed);
+// The beginning of what is said of a model, without the engine's name and version.
+static const char *reason_of(struct program *p, const struct result *r) {
+  const char *engine = strstr(r->text, "ONNX Runtime "), *end = engine ? strchr(engine, ':') : NULL;
+  return arena_printf(&p->arena, "%.100s", end ? end + 2 : r->text);
+}
+
+// Models of that outcome by what is said of them, so that each is accounted for.
+static void print_reasons(struct program *p, int variant, enum outcome outcome) {
+  const struct result *results = &p->results[(size_t)variant * p->n_models];
+  const char **reasons = arena_array(&p->arena, p->n_models, sizeof *reasons);
+  int *counts = arena_array(&p->arena, p->n_models, sizeof *counts);
+  size_t n = 0;
+  for (size_t m = 0; m < p->n_models; m++) {
+    size_t i = 0;
+    if (results[m].outcome != outcome)
+      continue;
+    const char *reason = reason_of(p, &results[m]);
+    while (i < n && strcmp(reasons[i], reason) != 0)
+      i++;
+    if (i == n) {
+      reasons[n] = reason;
+      counts[n++] = 0;
+    }
+    counts[i]++;
+  }
+  for (size_t i = 0; i < n; i++)
+    printf("        %5d %s\n", counts[i], reasons[i]);
+}
+
+static void print_totals(struct program *p, const struct totals *t, int variant) {
+  printf("%s: %zu models", p->variants[variant].name, p->n_models);
+  if (p->variants[variant].format)
+    printf(", %d of %d float nodes narrow, in %d models", t->narrow_nodes, t->float_nodes,
+           t->narrowed);
+  printf("\n");
+  if (t->no_products)
+    printf("  %5d nodes left wide: no matrix product\n", t->no_products);
   for (int i = 0; i < REASON_COUNT; i++)
     if (t->left_wide[i])
       printf("  %5d nodes left wide: %s\n", t->left_wide[i], reason_text((enum reason)i));
-  for (int i = OUTCOME_MATCHED; i < OUTCOME_COUNT; i++)
-    printf("  %5d models: %s\n", t->outcomes[i], outcome_texts[i]);
+  for (int i = OUTCOME_MATCHED; i < OUTCOME_COUNT; i++) {
+    if (t->outcomes[i])
+      printf("  %5d models: %s\n", t->outcomes[i], outcome_texts[i]);
+    if (i == OUTCOME_UNCHANGED || i == OUTCOME_NO_KERNEL || i == OUTCOME_NO_DATA)
+      print_reasons(p, variant, (enum outcome)i);
+  }
   for (size_t i = 0; i < p->n_exclusions; i++)
     if (p->exclusions[i].used[variant])
       printf("  %5d models excluded, %s: %s\n", p->exclusions[i].used[variant],
              p->exclusions[i].models, p->exclusions[i].reason);
-  printf("  %5d outputs compared, the worst error %.2f times what rounding explains\n", t->compared,
-         t->worst);
+  printf("  %5d outputs compared", t->compared);
+  if (p->variants[variant].format)
+    printf(", the worst error %.2f times what rounding explains", t->worst);
+  printf("\n");
 }
 
 static bool report_variant(struct program *p, int variant, FILE *pairs, FILE *lines) {
@@ -376,10 +509,13 @@ static bool report_variant(struct program *p, int variant, FILE *pairs, FILE *li
       fprintf(pairs, "%s\t%s\n", p->models[m], emitted_path(p, i));
   }
   print_totals(p, &t, variant);
-  printf("%s %s: every model is converted and keeps its inputs and outputs\n",
-         t.unconverted ? "FAIL" : "PASS", name);
-  printf("%s %s: outputs are as near to the published ones as rounding allows\n",
-         t.unmatched || t.outcomes[OUTCOME_MATCHED] == 0 ? "FAIL" : "PASS", name);
+  bool raised = !p->variants[variant].format;
+  printf("%s %s: every model is %s and keeps its inputs and outputs\n",
+         t.unconverted ? "FAIL" : "PASS", name, raised ? "raised or refused" : "converted");
+  printf("%s %s: outputs are %s\n",
+         t.unmatched || t.outcomes[OUTCOME_MATCHED] == 0 ? "FAIL" : "PASS", name,
+         raised ? "those of the source, bit for bit"
+                : "as near to the published ones as rounding allows");
   return !t.unconverted && !t.unmatched && t.outcomes[OUTCOME_MATCHED] > 0;
 }
 
@@ -446,18 +582,27 @@ static enum status add_variant(struct program *p, const char *name, const char *
                                struct diag *d) {
   size_t length = strcspn(name, "-");
   const char *kind = name + length;
+  if (strncmp(name, "opset", 5) == 0 && p->n_variants < VARIANTS) {
+    p->variants[p->n_variants++] = (struct variant){.name = name, .opset = atoi(name + 5)};
+    return STATUS_OK;
+  }
   const struct format *f = format_find(arena_printf(&p->arena, "%.*s", (int)length, name));
   bool narrow = strcmp(kind, "-io") == 0, scaled = strcmp(kind, "-scaled") == 0;
-  if (!f || (*kind && !narrow && !scaled) || p->n_variants == VARIANTS)
+  bool raised = strcmp(kind, "-raised") == 0;
+  if (!f || (*kind && !narrow && !scaled && !raised) || p->n_variants == VARIANTS)
     return diag_fail(d, STATUS_USAGE, "no variant %s", name);
   struct variant *v = &p->variants[p->n_variants++];
-  *v = (struct variant){
-      .name = name, .format = f, .narrow_interface = narrow, .magnitude = scaled ? 0x1p20f : 1};
+  *v = (struct variant){.name = name,
+                        .format = f,
+                        .opset = raised ? OPSET_WITH_BFLOAT16 : 0,
+                        .narrow_interface = narrow,
+                        .magnitude = scaled ? 0x1p20f : 1};
   TRY(policy_load(&v->policy, policy, &p->arena, d));
   TRY(policy_override_io(&v->policy, narrow ? "narrow" : "keep", &p->arena, d));
   bool operands = policy_is_operand_format(f->id);
   TRY(policy_override_format(&v->policy, operands ? "fp32" : f->name, &p->arena, d));
   if (operands) {
+    v->opset = OPSET_WITH_FLOAT8;
     v->magnitude = OPERANDS_UP_TO;
     v->policy.operands = (struct operand_policy){.wanted = true,
                                                  .given = true,

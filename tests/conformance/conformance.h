@@ -13,10 +13,11 @@ enum outcome {
   OUTCOME_SOURCE_DIFFERS,  // the source's own outputs are not the published ones: nothing to
                            // compare
   OUTCOME_MATCHED,
-  OUTCOME_UNCHANGED,   // nothing is narrow: outputs are those of the source
-  OUTCOME_NOT_RAISED,  // its opset cannot be raised to one that knows the format: text says why
-  OUTCOME_NO_KERNEL,   // the engine cannot run the source
-  OUTCOME_NO_DATA,     // sequences, maps or optionals, or data that do not fit the model
+  OUTCOME_AS_PUBLISHED,  // raised: as published, the engine having no kernel for the source
+  OUTCOME_UNCHANGED,     // it is written as it was: text says why
+  OUTCOME_NOT_RAISED,    // its opset cannot be raised to the one that is wanted: text says why
+  OUTCOME_NO_KERNEL,     // the engine cannot run the source, or the raised model
+  OUTCOME_NO_DATA,       // sequences, maps or optionals, or data that do not fit the model
   OUTCOME_COUNT
 };
 
@@ -26,6 +27,7 @@ struct result {
   char text[256];
   int float_nodes, narrow_nodes;
   int left_wide[REASON_COUNT];  // float nodes by reason
+  int no_products;              // float nodes that have no operands which could be narrow
   bool emitted;
   int compared;  // outputs of all data sets
   double worst;  // largest error as a share of what is allowed
@@ -40,11 +42,16 @@ struct comparison {
   enum format_id results;  // ... and of nodes' results
   const struct plan *plan;
   int float_nodes;
+  bool raised;  // the emitted model is the source at a newer opset; format, results, plan: unused
 };
 
 // Runs source and emitted model on the test data beside the model, and judges the outputs: sets
 // r->outcome, r->text, r->compared and r->worst.
 void compare_with_published(struct result *r, const struct comparison *c, struct arena *a);
+
+// The same of a raised model, as it is: must give the bits that the source gives, or if the engine
+// has no kernels for that, what is published.
+void compare_raised(struct result *r, const struct comparison *c, struct arena *a);
 
 // Notes the outcome and a text (a printf format).
 void result_set(struct result *r, enum outcome outcome, const char *format, ...)

@@ -65,7 +65,8 @@ static enum status runner_open(struct runner *r, const struct comparison *c, str
   TRY(graph_build(graph, copy, c->schemas, a, d));
   if (prepare)
     TRY(prepare(c, graph, a, d));
-  TRY(emulate_model(copy, graph, false, a, d));
+  if (!c->raised)
+    TRY(emulate_model(copy, graph, false, a, d));
   struct packed_model packed;
   TRY(clone_pack(&packed, copy, a, d));
   struct session_options options = {.optimisation = OPTIMISE_NONE,
@@ -371,7 +372,8 @@ static enum status read_sample(const struct comparison *c, const char *set, stru
   struct samples *samples;
   TRY(samples_open(&samples, c->source, set, a, d));
   TRY(samples_read(samples, 0, sample, d));
-  emulate_sample(sample);
+  if (!c->raised)
+    emulate_sample(sample);
   return STATUS_OK;
 }
 
@@ -454,4 +456,90 @@ void compare_with_published(struct result *r, const struct comparison *c, struct
   session_close(t.source.session);
   session_close(t.rounded.session);
   session_close(t.emitted.session);
+}
+
+// ---- raised models ----
+
+// An output against what the source gives (NULL if it does not run), else against what is
+// published.
+static void judge_raised(struct result *r, const struct array *raised, const struct array *source,
+                         const struct array *published, const char *name, struct arena *a) {
+  if (source) {
+    if (!same_elements(raised, source))
+      result_set(r, OUTCOME_DIFFERS, "output %s is not that of the source, bit for bit", name);
+    return;
+  }
+  struct quadruple q = {.published = published, .source = raised};
+  size_t count;
+  if (!same_shape(raised, published) || raised->elem_type != published->elem_type) {
+    result_set(r, OUTCOME_DIFFERS, "output %s has another type or shape than published", name);
+    return;
+  }
+  q.p = to_doubles(published, &q.count, a);
+  q.a = q.r = to_doubles(raised, &count, a);
+  const struct largest most = q.p ? find_largest(&q) : (struct largest){0, 0, 0};
+  if (q.p ? source_fault(&q, &most) >= 0 : !same_elements(raised, published))
+    result_set(r, OUTCOME_DIFFERS, "output %s is not as published", name);
+}
+
+static void compare_raised_set(struct result *r, const struct comparison *c, struct runner *source,
+                               struct runner *raised, const char *set, struct arena *a) {
+  const struct scope *scope = &c->source->scopes[0];
+  struct diag d = {0};
+  struct sample sample = {0};
+  if (read_sample(c, set, &sample, a, &d) != STATUS_OK) {
+    result_set(r, OUTCOME_NO_DATA, "%s", d.message);
+    return;
+  }
+  if (source->session && runner_run(source, c->source, &sample, a, &d) != STATUS_OK) {
+    result_set(r, OUTCOME_NO_KERNEL, "%s", d.message);
+    return;
+  }
+  if (runner_run(raised, c->emitted, &sample, a, &d) != STATUS_OK) {
+    result_set(r, source->session ? OUTCOME_BROKEN : OUTCOME_NO_KERNEL, "raised: %s", d.message);
+    return;
+  }
+  for (int k = 0; k < scope->n_outputs; k++) {
+    const struct value *value = &c->source->values[scope->outputs[k]];
+    struct array published = {0};
+    if (value->type.kind != TYPE_TENSOR)
+      continue;
+    if (!source->session && read_published(&published, set, k, a, &d) != STATUS_OK) {
+      result_set(r, OUTCOME_SOURCE_DIFFERS, "%s: %s", d.file, d.message);
+      return;
+    }
+    r->compared++;
+    judge_raised(r, &raised->outputs[k], source->session ? &source->outputs[k] : NULL, &published,
+                 value->name, a);
+  }
+}
+
+void compare_raised(struct result *r, const struct comparison *c, struct arena *a) {
+  struct runner source = {NULL, NULL}, raised = {NULL, NULL};
+  struct diag d = {0};
+  if (!has_tensor_output(c->source)) {
+    result_set(r, OUTCOME_NO_DATA, "no output is a tensor");
+    return;
+  }
+  bool runs = runner_open(&source, c, c->source, NULL, a, &d) == STATUS_OK;
+  diag_clear(&d);
+  if (runner_open(&raised, c, c->emitted, NULL, a, &d) != STATUS_OK) {
+    bool broken = runs && !strstr(d.message, "Could not find an implementation");
+    result_set(r, broken ? OUTCOME_BROKEN : OUTCOME_NO_KERNEL, "raised: %s", d.message);
+    session_close(source.session);
+    return;
+  }
+  result_set(r, runs ? OUTCOME_MATCHED : OUTCOME_AS_PUBLISHED, "%s", "");
+  enum outcome good = r->outcome;
+  for (int k = 0; r->outcome == good; k++) {
+    const char *set = arena_printf(a, "%s/test_data_set_%d", c->source->model->directory, k);
+    struct stat info;
+    if (stat(set, &info) != 0)
+      break;
+    compare_raised_set(r, c, &source, &raised, set, a);
+  }
+  if (r->outcome == good && r->compared == 0)
+    result_set(r, OUTCOME_NO_DATA, "there is no test data");
+  session_close(source.session);
+  session_close(raised.session);
 }
