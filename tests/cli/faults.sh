@@ -17,12 +17,6 @@ fi
 # Crashes must reach the program, also in a sanitizer's build.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0:handle_sigbus=0:allocator_may_return_null=1"
 
-# The address sanitizer takes memory of its own above every limit, and wants to be preloaded first.
-sanitized=no
-if grep -q __asan_init "$(command -v narrowcast)"; then
-  sanitized=yes
-fi
-
 # tried WHAT...: a line of the table.
 tried() {
   printf '  %-24s %-30s %s\n' "$1" "$2" "$3"

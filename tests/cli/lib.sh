@@ -12,6 +12,12 @@ tiny=$root/models/tiny
 hazards=$root/models/hazards
 PATH=$PATH:$root/build
 
+# The address sanitizer takes memory of its own above every limit, and wants to be preloaded first.
+sanitized=no
+if grep -q __asan_init "$(command -v narrowcast)" 2>/dev/null; then
+  sanitized=yes
+fi
+
 say() { echo "  $*" >&2; }
 
 # with_code N ARGUMENT...: runs narrowcast with them; stdout goes to `out`, stderr to `err`. Fails
