@@ -6,6 +6,7 @@
 // kept until a process has synced the file system, once for all that ended before it began.
 #include "batch.h"
 
+#include "arguments.h"
 #include "batch_show.h"
 #include "child.h"
 #include "clock.h"
@@ -163,60 +164,6 @@ static enum status sync_finished(struct batch *b) {
 
 // ---- starting ----
 
-struct words {
-  const char **items;
-  size_t count, capacity;
-  struct arena *arena;
-};
-
-static void add(struct words *w, const char *word) {
-  w->items = arena_grow(w->arena, w->items, &w->capacity, w->count + 2, sizeof *w->items);
-  w->items[w->count++] = word;
-}
-
-static void add_pair(struct words *w, const char *option, const char *value) {
-  add(w, option);
-  add(w, value);
-}
-
-static const char *const *conversion(const struct batch *b, size_t model, const char *folder) {
-  const struct batch_options *o = b->options;
-  const struct zoo_model *m = &b->zoo->models[model];
-  struct words w = {.arena = b->arena};
-  static const char *const flags[] = {"narrowcast", "convert", "--json", "--quiet"};
-  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
-    add(&w, flags[i]);
-  add_pair(&w, "--threads", arena_printf(b->arena, "%d", o->threads));
-  add_pair(&w, "--policy", m->policy ? m->policy : o->policy);
-  if (o->engine)
-    add_pair(&w, "--ort", o->engine);
-  if (o->limits.timeout)
-    add_pair(&w, "--timeout", arena_printf(b->arena, "%d", o->limits.timeout));
-  if (o->limits.memory_mib)
-    add_pair(&w, "--memory-limit", arena_printf(b->arena, "%d", o->limits.memory_mib));
-  if (m->samples)
-    add_pair(&w, "--data", m->samples);
-  for (size_t i = 0; !m->samples && i < o->n_made_up; i++)
-    add(&w, o->made_up[i]);
-  for (size_t i = 0; i < o->n_arguments; i++)
-    add(&w, o->arguments[i]);
-  if (m->by_hand)
-    add_pair(&w, "--overrides", m->by_hand);
-  for (size_t i = 0; i < m->n_overrides; i++)
-    add(&w, m->overrides[i]);
-  static const struct {
-    const char *option, *file;
-  } written[] = {{"--output", RESULT_MODEL},
-                 {"--save-plan", RESULT_PLAN},
-                 {"--save-trace", RESULT_TRACE},
-                 {"--save-verdict", RESULT_VERDICT},
-                 {"--report", RESULT_REPORT}};
-  for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
-    add_pair(&w, written[i].option, arena_printf(b->arena, "%s/%s", folder, written[i].file));
-  add_pair(&w, "--", m->path);
-  return w.items;
-}
-
 // The lock of a model's folder, which it makes; -1 if another batch has it. An open file's lock
 // goes on in the conversion that inherits it, so it ends when the last of both does.
 static enum status lock_folder(struct batch *b, const char *folder, int *lock) {
@@ -252,7 +199,7 @@ static enum status start_locked(struct batch *b, size_t model, const char *folde
   }
   enum status status = result_clean(folder, b->arena, b->diag);
   struct process_start start = {
-      .arguments = conversion(b, model, folder),
+      .arguments = arguments_of_conversion(&b->zoo->models[model], b->options, folder, b->arena),
       .output = arena_printf(b->arena, "%s/" RESULT_CONVERT, folder),
       .log = arena_printf(b->arena, "%s/" RESULT_LOG, folder),
       .lock = lock,
@@ -418,20 +365,16 @@ static enum status survey(struct batch *b) {
   const struct batch_options *o = b->options;
   char version[64];
   TRY(survey_engine(o->engine, version, b->diag));
-  struct words w = {.arena = b->arena};
-  for (size_t i = 0; i < o->n_arguments; i++)
-    add(&w, o->arguments[i]);
-  for (size_t i = 0; i < o->n_made_up; i++)
-    add(&w, o->made_up[i]);
-  add_pair(&w, "--threads", arena_printf(b->arena, "%d", o->threads));
+  size_t n_arguments;
+  const char *const *arguments = arguments_of_results(o, &n_arguments, b->arena);
   const char *noted = arena_printf(b->arena, "%s/.hashes-%d-of-%d", o->out, o->shard, o->shards);
   struct known known = {.arena = b->arena}, met = {.arena = b->arena};
   known_read(&known, noted);
   struct survey_settings s = {
       .engine = o->engine,
       .policy = o->policy,
-      .arguments = w.items,
-      .n_arguments = w.count,
+      .arguments = arguments,
+      .n_arguments = n_arguments,
       .model_limits = o->model_limits,
       .largest_file = memory_available(),
       .known = &known,
@@ -469,6 +412,13 @@ static void fill_order(struct batch *b) {
     b->order[i] = sorted[i].model;
 }
 
+// `peak` is what it took before; 0: not known.
+static struct memory_need need_of(const struct batch *b, const struct surveyed *s, double peak) {
+  struct memory_need need = peak > 0 ? (struct memory_need){peak, peak} : memory_needed(s);
+  double limit = b->options->limits.memory_mib ? 1048576.0 * b->options->limits.memory_mib : 1e18;
+  return (struct memory_need){fmin(need.least, limit), fmin(need.expected, limit)};
+}
+
 // What stands already, and how much the rest is.
 static void look_at_results(struct batch *b) {
   for (size_t i = 0; i < b->zoo->count; i++) {
@@ -479,14 +429,7 @@ static void look_at_results(struct batch *b) {
     bool found = result_read(&r, m->name, folder_of(b, i), b->arena);
     bool wanted = b->outcome->wanted[i];
     item->work = (double)(s->bytes + s->sample_bytes) + 1e6;
-    item->memory = memory_needed(s);
-    if (found && r.peak_bytes > 0 && !r.transient)
-      item->memory = (struct memory_need){r.peak_bytes, r.peak_bytes};
-    if (b->options->limits.memory_mib > 0) {
-      double limit = 1048576.0 * (double)b->options->limits.memory_mib;
-      item->memory.least = fmin(item->memory.least, limit);
-      item->memory.expected = fmin(item->memory.expected, limit);
-    }
+    item->memory = need_of(b, s, found && !r.transient ? r.peak_bytes : 0);
     if (!found || (wanted && !result_is_current(&r, s, &b->options->limits)))
       continue;
     b->outcome->results[i] = arena_alloc(b->arena, sizeof r);
