@@ -151,8 +151,9 @@ static enum status sync_finished(struct batch *b) {
   if (b->sync && process_try_wait(b->sync, &ended)) {
     b->sync = 0;
     diag_at(b->diag, b->options->out, NULL, NULL);
-    if (!ended.exited || ended.code != STATUS_OK)
-      return diag_fail(b->diag, STATUS_IO, "cannot be synced to its disk");
+    if (!ended.exited || ended.code)
+      return diag_fail(b->diag, STATUS_IO, "cannot be synced to its disk: %s",
+                       ended.exited ? strerror(ended.code) : strsignal(ended.code));
     diag_at(b->diag, "", NULL, NULL);
     TRY(write_finished(b));
   }

@@ -67,7 +67,7 @@ enum status process_start_sync(const char *folder, pid_t *pid, struct diag *d) {
   *pid = child_fork(d);
   if (*pid == 0) {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    _exit(fd >= 0 && syncfs(fd) == 0 ? STATUS_OK : STATUS_IO);
+    _exit(fd >= 0 && syncfs(fd) == 0 ? 0 : errno);
   }
   return *pid < 0 ? d->status : STATUS_OK;
 }

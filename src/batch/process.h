@@ -22,7 +22,7 @@ struct process_start {
 enum status process_start(const struct process_start *s, pid_t *pid, struct diag *d);
 
 // Starts a process that brings to the disk what has been written to the file system of `folder`,
-// and ends with exit code 0 when it is there, else with STATUS_IO. Errors: STATUS_IO (fork).
+// and ends with exit code 0 when it is there, else with the errno. Errors: STATUS_IO (fork).
 enum status process_start_sync(const char *folder, pid_t *pid, struct diag *d);
 
 struct process_ended {

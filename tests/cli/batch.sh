@@ -307,7 +307,7 @@ test_no_result_is_written_before_its_files_are_on_the_disk() {
   [ $sanitized = no ] || return 0
   zoo
   FILES_SYNCFS=fail LD_PRELOAD=$(dirname "$faulty")/libfaulty_files.so with_code 7 batch zoo --out res
-  has err 'res: cannot be synced to its disk'
+  has err 'res: cannot be synced to its disk: Input/output error'
   [ -n "$(find res -name report.html)" ]
   [ -z "$(find res -name result.json)" ]
   with_code 0 batch zoo --out res
