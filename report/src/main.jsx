@@ -7,7 +7,7 @@ import { formatsIn, lostShare, load } from "./data.js";
 import { Details } from "./details.jsx";
 import { Updates, worstLost } from "./histogram.jsx";
 import { Network } from "./network.jsx";
-import { Chart, Format, Open, Page, Section, colour, usePage } from "./parts.jsx";
+import { Chart, Format, Open, Page, Section, colour, usePage, usePrinting } from "./parts.jsx";
 import { Claims, Cost, Figures, Limits, Promotions, Provenance, Reasons, Verdict, Weights, verdictText } from "./summary.jsx";
 import { Nodes, Tensors, noFilter } from "./table.jsx";
 import { count, number, plural, share, shown } from "./text.js";
@@ -58,7 +58,7 @@ function Depth() {
           x: { label: "level", ticks: Math.min(10, data.levels) , tickFormat: "d" },
           y: { type: "log", label: null, grid: true, ticks: 5, tickFormat: logTick(rows) },
           marks: [
-            Plot.dot(rows, { x: "level", y: "error", r: rows.length > 400 ? 2.2 : 3.2, fill: (t) => colour(t.format), fillOpacity: 0.75 }),
+            Plot.dot(rows, { x: "level", y: "error", r: rows.length > 400 ? 2.2 : 3.2, fill: (t) => colour(t.format), fillOpacity: 0.75, stroke: "var(--outline)", strokeWidth: 0.6 }),
             Plot.dot(rows, Plot.pointer({ x: "level", y: "error", r: 6, stroke: "var(--fg)", strokeWidth: 1.5 })),
             Plot.text(rows, Plot.pointer({ px: "level", py: "error", frameAnchor: "top-left", dx: 4, dy: 2, text: (t) => `${shown(t.label).slice(-60)}  ${number(t.error)}`, fill: "currentColor", stroke: "var(--panel)", strokeWidth: 4, fontSize: 12 })),
           ],
@@ -165,7 +165,9 @@ function Report({ data }) {
   const { selected, open, close } = useSelected(data);
   const [theme, setTheme, shade] = useTheme();
   const [nodeFilter, setNodeFilter] = useState(noFilter);
-  const page = useMemo(() => ({ data, selected, open, close, theme: shade }), [data, selected, open, close, shade]);
+  const printing = usePrinting();
+  const page = useMemo(() => ({ data, selected, open, close, theme: `${shade} ${printing}`, printing }),
+    [data, selected, open, close, shade, printing]);
   const showReason = (reason) => {
     setNodeFilter({ ...noFilter, formats: ["fp32"], reason });
     document.getElementById("nodes").scrollIntoView({ behavior: "smooth" });

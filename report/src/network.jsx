@@ -80,7 +80,7 @@ function palette(element, formats) {
   };
   const out = {
     formats: new Map(formats.map((format) => [format, resolve(colour(format))])),
-    fg: resolve("var(--fg)"), muted: resolve("var(--muted)"), line: resolve("var(--line-strong)"), accent: resolve("var(--accent)"),
+    fg: resolve("var(--fg)"), muted: resolve("var(--muted)"), line: resolve("var(--line-strong)"), accent: resolve("var(--accent)"), outline: resolve("var(--outline)"),
     on: resolve("var(--on-format)"), unknown: resolve("var(--line)"),
     errors: [0, 1, 2, 3, 4].map((k) => resolve(`var(--error-${k})`)),
   };
@@ -128,6 +128,9 @@ function drawMap(canvas, map, colours, transform, by, focus, selected) {
     g.beginPath();
     g.roundRect(c.x, c.y, CELL.w, CELL.h, 2);
     g.fill();
+    g.strokeStyle = colours.outline;
+    g.lineWidth = 0.4;
+    g.stroke();
     // On the left, where they come in: the format that operands are read in.
     if (by === "format" && c.node.operands) {
       g.fillStyle = colours.formats.get(c.node.operands);
@@ -234,7 +237,7 @@ export function Network() {
 }
 
 function NodeMap() {
-  const { data, selected, open } = usePage();
+  const { data, selected, open, printing } = usePage();
   const canvas = useRef();
   const [by, setBy] = useState("format");
   const size = useSize(canvas);
@@ -258,7 +261,7 @@ function NodeMap() {
   };
   return (
     <Section id="network" title="Network"
-      note={`${count(data.nodes.length)} nodes with floats in ${count(data.levels)} levels, read like text: inputs at the top left. A node opens at a click; arrow keys go along its edges, Enter opens. Drag to move, + and − to zoom.`}
+      note={`${count(data.nodes.length)} nodes with floats in ${count(data.levels)} levels, read like text: inputs at the top left.${printing ? "" : " A node opens at a click; arrow keys go along its edges, Enter opens. Drag to move, + and − to zoom."}`}
       tools={<>
         {data.compared && <Choice label="Colour by" value={by} onChange={setBy} options={[["format", "Format"], ["error", "Error"]]} />}
         <div class="choice" role="group" aria-label="Zoom">

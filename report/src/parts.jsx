@@ -4,7 +4,7 @@ import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { shown } from "./text.js";
 
-// { data, selected, open(item), close() }
+// { data, selected, open(item), close(), theme, printing }
 export const Page = createContext(null);
 export const usePage = () => useContext(Page);
 
@@ -90,12 +90,16 @@ export function Choice({ label, options, value, onChange }) {
   );
 }
 
-// True while the page is being printed: tables then show their first rows without a scroll bar.
+// True while the page is being printed: tables then show their first rows without a scroll bar, and
+// colours are those for paper, which differ in lightness too. They are set before anything is drawn.
 export function usePrinting() {
   const [printing, setPrinting] = useState(false);
   useEffect(() => {
-    const begin = () => setPrinting(true);
-    const end = () => setPrinting(false);
+    const set = (now) => () => {
+      document.documentElement.toggleAttribute("data-printing", now);
+      setPrinting(now);
+    };
+    const begin = set(true), end = set(false);
     window.addEventListener("beforeprint", begin);
     window.addEventListener("afterprint", end);
     return () => {

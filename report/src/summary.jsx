@@ -71,6 +71,7 @@ export function Verdict() {
         {isTf32(data) && <p><b>tf32 is a setting of the runtime.</b> The model is the source unchanged: what was judged is fp32
           whose matrix products round their operands to tf32. Set it where the model runs.</p>}
         <Culprit verdict={verdict} />
+        {(data.plan.cost?.drawbacks ?? []).map((drawback) => <p key={drawback.id} class="caution drawback">{shown(drawback.text)}</p>)}
         {isMadeUp(data) && <p class="caution"><b>Nothing real was measured.</b> The inputs were made up; this says little of real data.</p>}
       </div>
     </div>

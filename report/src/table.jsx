@@ -8,7 +8,7 @@ import { useDeferredValue } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatsIn, formatsOf, isTf32, reasonText } from "./data.js";
 import { Spark, narrowest } from "./histogram.jsx";
-import { Format, Open, Section, hashOf, usePage, usePrinting } from "./parts.jsx";
+import { Format, Open, Section, hashOf, usePage } from "./parts.jsx";
 import { count, number, power, seconds, share, shown } from "./text.js";
 
 const ROW = 34;
@@ -27,7 +27,7 @@ const text = (id, header, get, show, extra = {}) => ({
 
 function tensorColumns(data) {
   const columns = [
-    text("name", "Tensor", (t) => t.label, (c) => <Open item={c.row.original} />, { width: "minmax(150px, 3fr)", className: "lead" }),
+    text("name", "Tensor", (t) => t.label, (c) => <Open item={c.row.original} />, { width: "minmax(150px, 3fr)", className: "lead", print: 190 }),
     text("format", "Format", (t) => t.format, (c) => <Format name={c.getValue()} />, { width: "82px" }),
     data.trace && { id: "range", header: "Magnitudes", enableSorting: false, accessorFn: () => "",
       cell: (c) => <Spark tensor={c.row.original} format={data.formats.get(narrowest(data))} />, meta: { width: "112px" } },
@@ -48,16 +48,16 @@ function nodeColumns(data) {
   const timed = !isTf32(data) && data.nodes.some((node) => node.before > 0);
   return [
     numeric("index", "#", (n) => n.index + 1, String, { width: "50px" }),
-    text("name", "Node", (n) => n.label, (c) => <Open item={c.row.original} />, { width: "minmax(124px, 3fr)", className: "lead" }),
-    text("op", "Operator", (n) => n.op, undefined, { width: "minmax(96px, 1fr)" }),
+    text("name", "Node", (n) => n.label, (c) => <Open item={c.row.original} />, { width: "minmax(124px, 2.6fr)", className: "lead", print: 150 }),
+    text("op", "Operator", (n) => n.op, undefined, { width: "minmax(96px, 1.5fr)", print: 156 }),
     text("format", "Format", (n) => n.format, (c) => <Format name={c.getValue()} />, { width: "76px" }),
     data.nodes.some((n) => n.operands) && text("operands", "Operands", (n) => n.operands ?? "", (c) => c.getValue() ? <Format name={c.getValue()} /> : "", { width: "104px" }),
     text("class", "Class", (n) => n.class, undefined, { width: "62px" }),
     timed && numeric("before", "In fp32", (n) => n.before, (x) => x > 0 ? seconds(x) : "–", { width: "70px", title: "modelled time in fp32" }),
     timed && numeric("after", "Planned", (n) => n.after, (x) => x > 0 ? seconds(x) : "–", { width: "78px", title: "modelled time as planned" }),
     data.compared && numeric("error", "Error", (n) => n.error, number, { width: "82px", title: "relative L2 of its outputs" }),
-    text("rule", "Rule", (n) => n.rule, undefined, { width: "minmax(80px, 1fr)", className: "quiet" }),
-    !isTf32(data) && text("reason", "Why not narrower", (n) => n.reason ?? "", (c) => c.getValue() ? reasonText(data, c.getValue()) : "", { width: "minmax(170px, 3fr)", className: "quiet wraps" }),
+    text("rule", "Rule", (n) => n.rule, undefined, { width: "minmax(80px, 1.4fr)", className: "quiet", print: 124 }),
+    !isTf32(data) && text("reason", "Why not narrower", (n) => n.reason ?? "", (c) => c.getValue() ? reasonText(data, c.getValue()) : "", { width: "minmax(170px, 2.5fr)", className: "quiet wraps" }),
   ].filter(Boolean);
 }
 
@@ -98,17 +98,23 @@ function Filters({ id, items, noun, filter, setFilter, found }) {
   );
 }
 
-function Header({ header }) {
+const leastWidth = ({ columnDef }) => parseInt((columnDef.meta?.width ?? "100px").replace("minmax(", ""), 10);
+const paperWidth = (column) => column.columnDef.meta?.print ?? leastWidth(column);
+
+// On paper without buttons: Chromium repeats no head with a button in it on the next page.
+function Header({ header, table }) {
+  const { printing } = usePage();
   const { column } = header;
   const sorted = column.getIsSorted();
   const { num, title } = column.columnDef.meta ?? {};
+  const sum = table.getVisibleLeafColumns().reduce((total, other) => total + paperWidth(other), 0);
   return (
-    <div role="columnheader" class={num ? "num" : ""} title={title}
+    <div role="columnheader" class={num ? "num" : ""} title={title} style={{ "--on-paper": `${(100 * paperWidth(column)) / sum}%` }}
       aria-sort={sorted ? (sorted === "asc" ? "ascending" : "descending") : column.getCanSort() ? "none" : undefined}>
-      {column.getCanSort()
+      {column.getCanSort() && !printing
         ? <button type="button" onClick={column.getToggleSortingHandler()}>{column.columnDef.header}
           <span class="arrow" aria-hidden="true">{sorted === "asc" ? "↑" : sorted === "desc" ? "↓" : ""}</span></button>
-        : column.columnDef.header}
+        : `${column.columnDef.header}${printing && sorted ? (sorted === "asc" ? " ↑" : " ↓") : ""}`}
     </div>
   );
 }
@@ -127,18 +133,16 @@ function Row({ row, index, top, selected }) {
 }
 
 function Grid({ table, label }) {
-  const { selected } = usePage();
-  const printing = usePrinting();
+  const { selected, printing } = usePage();
   const scroller = useRef();
   const { rows } = table.getRowModel();
   const virtual = useVirtualizer({
     count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW, overscan: 12,
     scrollPaddingStart: ROW,
   });
-  const widths = table.getVisibleLeafColumns().map((column) => column.columnDef.meta?.width ?? "100px");
-  const least = widths.map((width) => parseInt(width.replace("minmax(", ""), 10));
-  const columns = widths.map((width, k) => (printing ? `minmax(0, ${least[k]}fr)` : width)).join(" ");
-  const minWidth = printing ? 0 : least.reduce((sum, width) => sum + width, ROW_PADDING);
+  const leaves = table.getVisibleLeafColumns();
+  const columns = leaves.map((column) => column.columnDef.meta?.width ?? "100px").join(" ");
+  const minWidth = printing ? 0 : leaves.reduce((sum, column) => sum + leastWidth(column), ROW_PADDING);
   useEffect(() => { scroller.current?.scrollTo({ top: 0 }); }, [table.getState().sorting, table.getState().globalFilter]);
   // Up and down go from row to row, also to those that are not in the page yet.
   const onKeyDown = (event) => {
@@ -158,7 +162,7 @@ function Grid({ table, label }) {
     <div class="grid-scroll" ref={scroller} tabIndex={0} role="region" aria-label={`${label}, scrolls`} onKeyDown={onKeyDown}>
       <div role="table" aria-label={label} aria-rowcount={rows.length + 1} class="grid" style={{ "--columns": columns, minWidth: `${minWidth}px` }}>
         <div role="rowgroup" class="grid-head"><div role="row" aria-rowindex={1} class="row">
-          {table.getHeaderGroups()[0].headers.map((header) => <Header key={header.id} header={header} />)}
+          {table.getHeaderGroups()[0].headers.map((header) => <Header key={header.id} header={header} table={table} />)}
         </div></div>
         <div role="rowgroup" class="grid-body" style={printing ? {} : { height: `${virtual.getTotalSize()}px` }}>
           {shownRows.map(({ row, index, top }) => (

@@ -372,6 +372,87 @@ test("it_prints_with_tables_in_full_width", () => withPage(chain, {}, async (pag
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth));
 }));
 
+// The text of each page of the report as it is printed, laid out as on paper.
+async function printed(html, name) {
+  await withPage(html, {}, (page) => page.pdf({ path: file(`${name}.pdf`), format: "A4" }));
+  return execFileSync("pdftotext", ["-layout", file(`${name}.pdf`), "-"]).toString().split("\f").slice(0, -1);
+}
+
+test("on_paper_every_section_is_there_in_its_order", async () => {
+  const text = (await printed(digits, "sections")).join("\n");
+  const titles = ["Every claim holds", "Narrow nodes", "Claims", "What the claims do not cover", "Where bytes and time go",
+    "Why nodes stay wide", "Promotions", "Error along the depth", "Network", "Nodes", "Tensors", "Updates against steps", "Provenance"];
+  let at = -1;
+  for (const title of titles) {
+    const next = text.slice(at + 1).search(new RegExp(`^\\W*${title}`, "m"));
+    assert.ok(next >= 0, `${title} is missing, or not behind what stands before it`);
+    at += 1 + next;
+  }
+  assert.doesNotMatch(text, /Search nodes|Theme:|Drag to move/);
+});
+
+test("on_paper_no_row_is_cut_and_every_page_of_a_table_has_its_head", async () => {
+  const plan = chainPlan(400);
+  for (const node of plan.nodes) node.reason ??= "boundary";
+  const pages = await printed(reportOf(plan, "rows"), "rows");
+  const lines = pages.join("\n").split("\n");
+  for (let k = 0; k < 200; k++) {
+    const row = new RegExp(`^ *${k + 1} +/layer\\.${k}/op +${k % 2 ? "Relu" : "MatMul"} +${k % 7 ? "fp16" : "fp32"} `);
+    assert.equal(lines.filter((line) => row.test(line)).length, 1, `row ${k + 1}`);
+  }
+  let headed = 0;
+  for (const page of pages.filter((text) => /^ *\d+ +\/layer\.\d+\/op /m.test(text))) {
+    assert.match(page, /# +Node +Operator/);
+    headed++;
+    // Each sentence of a row, over two or more lines, begins and ends on this page.
+    for (const [begin, end] of [["a value leaves", "range"], ["its Casts would", "saves"]])
+      assert.equal(page.split(begin).length, page.split(end).length, `"${begin} ... ${end}"`);
+  }
+  assert.ok(headed > 2, `${headed} pages of nodes`);
+  assert.match(pages.join("\n"), /The first 200 of 400/);
+});
+
+test("on_paper_formats_differ_in_lightness_and_the_dark_theme_is_left", () => withPage(digits, { colorScheme: "dark" }, async (page) => {
+  const tones = () => page.evaluate(() => {
+    const probe = document.createElement("span");
+    document.body.append(probe);
+    const light = (css) => {
+      probe.style.color = css;
+      const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g).map(Number);
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const out = ["fp32", "bf16", "fp16", "fp8e4m3fn", "fp4e2m1"].map((format) => light(`var(--${format})`));
+    const text = light("var(--fg)"), ground = light("var(--panel)");
+    probe.remove();
+    return { out, text, ground };
+  });
+  assert.ok((await tones()).text > (await tones()).ground);
+  await page.evaluate(() => window.dispatchEvent(new Event("beforeprint")));
+  const { out, text, ground } = await tones();
+  assert.ok(text < 40 && ground > 240);
+  for (let k = 1; k < out.length; k++) assert.ok(out[k - 1] - out[k] > 18, out.join(" "));
+  await page.evaluate(() => window.dispatchEvent(new Event("afterprint")));
+  assert.ok((await tones()).text > (await tones()).ground);
+}));
+
+test("what_is_not_worth_it_says_so_beside_the_verdict", async () => {
+  const overrides = [["*", "fp32"], ["/stem/norm", "fp16"]].map(([glob, format]) => ({ glob, format, note: "n" }));
+  writeFileSync(file("alone.overrides.json"), JSON.stringify({ overrides }));
+  const { html } = told("alone", "--overrides", file("alone.overrides.json"));
+  await withPage(html, {}, async (page) => {
+    const text = await page.locator("#verdict").innerText();
+    assert.match(text, /Every claim holds[^]*Not worth it on target accelerator[^]*more memory than fp32/);
+  });
+  await withPage(digits, {}, async (page) => assert.equal(await page.locator("#verdict .drawback").count(), 0));
+});
+
+test("scales_stand_beside_inputs_though_one_is_left_out", async () => {
+  const plan = chainPlan(3);
+  Object.assign(plan.nodes[1], { inputs: ["t0", "", "t1"], input_scales_log2: [0, 0, -5] });
+  await withPage(reportOf(plan, "left-out"), { hash: "#node=%2Flayer.1%2Fop" }, async (page) =>
+    assert.match(await page.locator(".details").innerText(), /t1\s+fp32\s+times 2⁻⁵/));
+});
+
 for (const colorScheme of ["light", "dark"])
   for (const width of [400, 1600])
     test(`axe_finds_nothing_serious_${colorScheme}_${width}`, () => withPage(digits, { colorScheme, viewport: { width, height: 900 } }, async (page) => {
