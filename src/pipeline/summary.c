@@ -634,20 +634,7 @@ static void json_verdict(const struct run *r, struct json_writer *w) {
   json_end_object(w);
 }
 
-// Of this run, by stage; the stages are all of it.
-static void json_seconds(const struct run *r, struct json_writer *w) {
-  double total = 0;
-  json_object(w, "seconds");
-  for (int s = 0; s < STAGE_COUNT; s++) {
-    json_number(w, run_stage_names[s], r->seconds[s]);
-    total += r->seconds[s];
-  }
-  json_number(w, "total", total);
-  json_end_object(w);
-}
-
 void summary_json(struct run *r, const char *output, FILE *out) {
-  run_enter(r, STAGE_NONE);
   struct json_writer w = {.out = out, .inline_depth = 3};
   json_object(&w, NULL);
   json_string(&w, "model", r->settings->model);
@@ -675,6 +662,5 @@ void summary_json(struct run *r, const char *output, FILE *out) {
   json_end_object(&w);
   if (r->has_verdict)
     json_verdict(r, &w);
-  json_seconds(r, &w);
   json_end_object(&w);
 }

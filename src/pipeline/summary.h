@@ -5,7 +5,8 @@
 
 #include "run.h"
 
-// `output` is the file written, or NULL. Parts that the run does not have are left out.
+// `output` is the file written, or NULL. Parts that the run does not have are left out. The JSON
+// has no times: the same run gives the same bytes.
 void summary_text(struct run *r, const char *output, FILE *out);
 void summary_json(struct run *r, const char *output, FILE *out);
 
