@@ -109,6 +109,10 @@ NARROWCAST_API enum narrowcast_status narrowcast_set_engine(struct narrowcast *n
 /* Threads of ONNX Runtime, 0 to 1024; 0, the default: all cores. Another number may change last
  * digits. */
 NARROWCAST_API enum narrowcast_status narrowcast_set_threads(struct narrowcast *nc, int threads);
+/* What a model may hold before it is unpacked: "messages", "fields", "string_bytes" or "depth" (at
+ * most 1000), for larger models than usual; before the model. */
+NARROWCAST_API enum narrowcast_status narrowcast_set_model_limit(struct narrowcast *nc,
+                                                                 const char *name, uint64_t most);
 
 /* ---- What is converted, and by which rules ---- */
 
@@ -119,6 +123,14 @@ NARROWCAST_API enum narrowcast_status narrowcast_load_model(struct narrowcast *n
  * After the model and before samples, trace and plan: it may raise the model's opset. */
 NARROWCAST_API enum narrowcast_status narrowcast_load_policy(struct narrowcast *nc,
                                                              const char *name_or_path);
+/* Brings the model to this opset, 13 to 26, for formats that its own lacks; before the policy, whose
+ * own wish this replaces. narrowcast_load_policy fails if an operator would mean something else
+ * there. */
+NARROWCAST_API enum narrowcast_status narrowcast_raise_opset(struct narrowcast *nc, int opset);
+/* Decisions of a person from a file (formats and scales by node or tensor name), for the next plan,
+ * whatever rules and tests say; in place of those of an earlier call. */
+NARROWCAST_API enum narrowcast_status narrowcast_read_overrides(struct narrowcast *nc,
+                                                                const char *path);
 /* Overrides of the policy, for the next plan: nodes by a glob of node or tensor names, the later
  * one wins; the ladder ("bf16" and fp32); types of the graph's inputs and outputs ("keep",
  * "narrow"). */
@@ -145,6 +157,18 @@ NARROWCAST_API enum narrowcast_status narrowcast_read_trace(struct narrowcast *n
 NARROWCAST_API enum narrowcast_status narrowcast_write_trace(struct narrowcast *nc,
                                                              const char *path);
 
+/* Of a training: what its weights lose in a narrow format, and which loss scale keeps gradients in
+ * range; narrowcast_write_plan has it. Either the model is a step of the training, and before
+ * narrowcast_trace each weight's input is named with the output that is its next value
+ * ("w=w_new"; once for each), and how many steps to run, 1 to 1000000 (else one for each sample);
+ * or there are checkpoints, two or more .onnx or .safetensors files in the order of time, after
+ * narrowcast_trace or without it. */
+NARROWCAST_API enum narrowcast_status narrowcast_add_feedback(struct narrowcast *nc,
+                                                              const char *input_and_output);
+NARROWCAST_API enum narrowcast_status narrowcast_set_steps(struct narrowcast *nc, size_t steps);
+NARROWCAST_API enum narrowcast_status
+narrowcast_trace_checkpoints(struct narrowcast *nc, const char *const *paths, size_t count);
+
 /* ---- The conversion ---- */
 
 /* Plans, rewrites and verifies; promotes what breaks a claim, as often as the policy says.
@@ -162,8 +186,13 @@ NARROWCAST_API enum narrowcast_status narrowcast_verify(struct narrowcast *nc);
 
 /* Writes the model to a temporary file that then takes its place, and reads it back. Where a claim
  * was found not to hold it is NARROWCAST_CLAIM and nothing is written, but with
- * NARROWCAST_SAVE_ANYWAY. A result that was not verified is written. */
-enum { NARROWCAST_SAVE_ANYWAY = 1 };
+ * NARROWCAST_SAVE_ANYWAY. A result that was not verified is written. Weights are where the source
+ * has them, unless one of the other flags says outside (in a file beside it) or inside. */
+enum {
+  NARROWCAST_SAVE_ANYWAY = 1,
+  NARROWCAST_WEIGHTS_OUTSIDE = 2,
+  NARROWCAST_WEIGHTS_INSIDE = 4
+};
 NARROWCAST_API enum narrowcast_status narrowcast_save(struct narrowcast *nc, const char *path,
                                                       unsigned flags);
 

@@ -1,10 +1,9 @@
 // The library's interface: include/narrowcast.h over the stages of pipeline/run.h. Each function of
 // it goes through `call`, which is the boundary to a process that is not ours: it checks that the
 // stage's needs are there, takes the locale of numbers and messages, and catches the end of memory.
-#include "narrowcast.h"
-
+#include "handle.h"
+#include "raise_opset.h"
 #include "records.h"
-#include "run.h"
 #include "summary.h"
 
 #include <locale.h>
@@ -23,33 +22,7 @@ SAME_STATUS(DATA);
 SAME_STATUS(ENGINE);
 SAME_STATUS(IO);
 
-enum { MOST_THREADS = 1024, MOST_SAMPLES = 1000000 };
-
-// What a handle has, as bits.
-enum {
-  HAS_MODEL = 1,
-  HAS_POLICY = 2,
-  HAS_SAMPLES = 4,
-  HAS_TRACE = 8,
-  HAS_PLAN = 16,
-  HAS_RESULT = 32,  // the rewritten model
-  HAS_VERDICT = 64,
-  PLAN_WAS_READ = 128,
-};
-
-struct narrowcast {
-  struct settings settings;
-  struct run run;
-  struct diag diag;
-  unsigned has;
-  unsigned begun;  // of what is loaded once: that it was tried
-  bool dead;       // memory ran out in the middle of something
-  locale_t locale;
-  char error[3072];
-  char *json;
-  size_t json_size;
-  const char *output;  // that was saved last
-};
+enum { MOST_THREADS = 1024, MOST_SAMPLES = 1000000, MOST_STEPS = 1000000 };
 
 const char *narrowcast_version(void) {
   return NARROWCAST_VERSION;
@@ -242,6 +215,23 @@ enum narrowcast_status narrowcast_set_threads(struct narrowcast *nc, int threads
   return call(nc, 0, set_threads, &threads);
 }
 
+struct limit {
+  const char *name;
+  uint64_t most;
+};
+
+static enum status set_model_limit(struct narrowcast *nc, const void *argument) {
+  const struct limit *limit = argument;
+  if (nc->begun & HAS_MODEL)
+    return diag_fail(&nc->diag, STATUS_USAGE, "a limit comes before the model");
+  return model_limit_set(&nc->settings.model_limits, limit->name, limit->most, &nc->diag);
+}
+
+enum narrowcast_status narrowcast_set_model_limit(struct narrowcast *nc, const char *name,
+                                                  uint64_t most) {
+  return call(nc, 0, set_model_limit, name ? &(struct limit){name, most} : NULL);
+}
+
 // ---- What is converted, and by which rules ----
 
 static enum status load_model(struct narrowcast *nc, const void *path) {
@@ -267,6 +257,36 @@ static enum status load_policy(struct narrowcast *nc, const void *name) {
 
 enum narrowcast_status narrowcast_load_policy(struct narrowcast *nc, const char *name_or_path) {
   return call(nc, HAS_MODEL, load_policy, name_or_path);
+}
+
+static enum status want_opset(struct narrowcast *nc, const void *argument) {
+  int opset = *(const int *)argument;
+  if (nc->begun & HAS_POLICY)
+    return diag_fail(&nc->diag, STATUS_USAGE, "the opset comes before the policy");
+  if (opset < RAISE_OPSET_LEAST || opset > RAISE_OPSET_MOST)
+    return diag_fail(&nc->diag, STATUS_USAGE, "the opset must be from %d to %d", RAISE_OPSET_LEAST,
+                     RAISE_OPSET_MOST);
+  nc->settings.raise_opset = opset;
+  return STATUS_OK;
+}
+
+enum narrowcast_status narrowcast_raise_opset(struct narrowcast *nc, int opset) {
+  return call(nc, 0, want_opset, &opset);
+}
+
+static enum status read_overrides(struct narrowcast *nc, const void *path) {
+  struct run *r = &nc->run;
+  struct overrides o;
+  TRY(overrides_read(&o, path, &r->arena, r->diag));
+  struct overrides *kept = arena_alloc(&r->arena, sizeof *kept);  // an earlier plan has its own
+  *kept = o;
+  r->policy.by_hand = kept;
+  nc->settings.by_hand = arena_strdup(&r->arena, path);
+  return STATUS_OK;
+}
+
+enum narrowcast_status narrowcast_read_overrides(struct narrowcast *nc, const char *path) {
+  return call(nc, HAS_POLICY, read_overrides, path);
 }
 
 static enum status keep(struct narrowcast *nc, const void *glob) {
@@ -388,6 +408,71 @@ enum narrowcast_status narrowcast_write_trace(struct narrowcast *nc, const char 
   return call(nc, HAS_TRACE, write_trace, path);
 }
 
+static const char **append_path(struct narrowcast *nc, const char **list, size_t n,
+                                const char *text) {
+  size_t capacity = n;
+  list = arena_grow(&nc->run.arena, list, &capacity, n + 1, sizeof *list);
+  list[n] = arena_strdup(&nc->run.arena, text);
+  return list;
+}
+
+static enum status add_feedback(struct narrowcast *nc, const void *pair) {
+  struct settings *s = &nc->settings;
+  if (nc->begun & HAS_TRACE)
+    return diag_fail(&nc->diag, STATUS_USAGE, "feedback comes before the trace");
+  s->feedback = append_path(nc, s->feedback, s->n_feedback, pair);
+  s->n_feedback++;
+  return STATUS_OK;
+}
+
+enum narrowcast_status narrowcast_add_feedback(struct narrowcast *nc,
+                                               const char *input_and_output) {
+  return call(nc, HAS_MODEL, add_feedback, input_and_output);
+}
+
+static enum status set_steps(struct narrowcast *nc, const void *argument) {
+  size_t steps = *(const size_t *)argument;
+  if (steps < 1 || steps > MOST_STEPS)
+    return diag_fail(&nc->diag, STATUS_USAGE, "steps must be from 1 to %d", MOST_STEPS);
+  if (!nc->settings.n_feedback)
+    return diag_fail(&nc->diag, STATUS_USAGE, "steps are of a training: narrowcast_add_feedback");
+  nc->settings.steps = steps;
+  return STATUS_OK;
+}
+
+enum narrowcast_status narrowcast_set_steps(struct narrowcast *nc, size_t steps) {
+  return call(nc, HAS_MODEL, set_steps, &steps);
+}
+
+struct paths {
+  const char *const *list;
+  size_t count;
+};
+
+static enum status trace_checkpoints(struct narrowcast *nc, const void *argument) {
+  const struct paths *paths = argument;
+  struct settings *s = &nc->settings;
+  if (s->n_feedback || s->n_checkpoints)
+    return diag_fail(&nc->diag, STATUS_USAGE, "weights have one history: %s",
+                     s->n_feedback ? "feedback was given" : "checkpoints were given");
+  for (size_t i = 0; i < paths->count; i++)
+    if (!paths->list[i])
+      return diag_fail(&nc->diag, STATUS_USAGE, "an argument is NULL");
+  for (size_t i = 0; i < paths->count; i++) {
+    s->checkpoints = append_path(nc, s->checkpoints, s->n_checkpoints, paths->list[i]);
+    s->n_checkpoints++;
+  }
+  nc->begun |= HAS_TRACE;
+  TRY(run_trace_checkpoints(&nc->run));
+  return now_has(nc, HAS_TRACE);
+}
+
+enum narrowcast_status narrowcast_trace_checkpoints(struct narrowcast *nc, const char *const *paths,
+                                                    size_t count) {
+  return call(nc, HAS_MODEL | HAS_POLICY, trace_checkpoints,
+              paths ? &(struct paths){paths, count} : NULL);
+}
+
 // ---- The conversion ----
 
 // A new plan makes what came of the old one stale.
@@ -493,8 +578,15 @@ struct saving {
 static enum status save(struct narrowcast *nc, const void *argument) {
   const struct saving *s = argument;
   struct run *r = &nc->run;
+  const unsigned places = NARROWCAST_WEIGHTS_OUTSIDE | NARROWCAST_WEIGHTS_INSIDE;
   if (!s->path)
     return diag_fail(r->diag, STATUS_USAGE, "an argument is NULL");
+  if (s->flags & ~(NARROWCAST_SAVE_ANYWAY | places) || (s->flags & places) == places)
+    return diag_fail(r->diag, STATUS_USAGE, "flags %u are unknown, or exclude each other",
+                     s->flags);
+  nc->settings.external_data = s->flags & NARROWCAST_WEIGHTS_OUTSIDE  ? EXTERNAL_ALWAYS
+                               : s->flags & NARROWCAST_WEIGHTS_INSIDE ? EXTERNAL_NEVER
+                                                                      : EXTERNAL_AUTO;
   TRY(run_check_outputs(r, &s->path, 1));
   if (nc->has & HAS_VERDICT && !verdict_holds(&r->verdict) && !(s->flags & NARROWCAST_SAVE_ANYWAY))
     return diag_fail(r->diag, STATUS_CLAIM, "not written: a claim does not hold");
@@ -549,96 +641,4 @@ static enum status write_json(struct narrowcast *nc, const void *nothing) {
 
 const char *narrowcast_json(struct narrowcast *nc) {
   return step(nc, HAS_PLAN, write_json) == NARROWCAST_OK ? nc->json : NULL;
-}
-
-// The node or value of that number, or NULL.
-static const struct node_plan *node_at(const struct narrowcast *nc, size_t i) {
-  return i < narrowcast_node_count(nc) ? &nc->run.plan.nodes[i] : NULL;
-}
-
-static const struct value_plan *tensor_at(const struct narrowcast *nc, size_t i) {
-  return i < narrowcast_tensor_count(nc) ? &nc->run.plan.values[i] : NULL;
-}
-
-static const struct verdict_claim *claim_at(const struct narrowcast *nc, size_t i) {
-  return i < narrowcast_claim_count(nc) ? &nc->run.verdict.claims[i] : NULL;
-}
-
-size_t narrowcast_node_count(const struct narrowcast *nc) {
-  return !nc->dead && nc->has & HAS_PLAN ? (size_t)nc->run.plan.n_nodes : 0;
-}
-
-const char *narrowcast_node_name(const struct narrowcast *nc, size_t i) {
-  return node_at(nc, i) ? graph_node_label(&nc->run.graph, (int)i) : NULL;
-}
-
-const char *narrowcast_node_operator(const struct narrowcast *nc, size_t i) {
-  return node_at(nc, i) ? nc->run.graph.nodes[i].proto->op_type : NULL;
-}
-
-const char *narrowcast_node_format(const struct narrowcast *nc, size_t i) {
-  const struct node_plan *node = node_at(nc, i);
-  return node ? formats[node->format].name : NULL;
-}
-
-const char *narrowcast_node_reason(const struct narrowcast *nc, size_t i) {
-  const struct node_plan *node = node_at(nc, i);
-  return !node ? NULL : node->reason == REASON_NONE ? "" : reason_text(node->reason);
-}
-
-const char *narrowcast_node_rule(const struct narrowcast *nc, size_t i) {
-  const struct node_plan *node = node_at(nc, i);
-  return node ? node->rule_id : NULL;
-}
-
-size_t narrowcast_tensor_count(const struct narrowcast *nc) {
-  return !nc->dead && nc->has & HAS_PLAN ? (size_t)nc->run.plan.n_values : 0;
-}
-
-const char *narrowcast_tensor_name(const struct narrowcast *nc, size_t i) {
-  return tensor_at(nc, i) ? graph_value_label(&nc->run.graph, (int)i) : NULL;
-}
-
-const char *narrowcast_tensor_format(const struct narrowcast *nc, size_t i) {
-  const struct value_plan *value = tensor_at(nc, i);
-  return !value ? NULL : value->considered ? formats[value->format].name : "";
-}
-
-int narrowcast_tensor_scale_log2(const struct narrowcast *nc, size_t i) {
-  const struct value_plan *value = tensor_at(nc, i);
-  return value ? value->scale_log2 : 0;
-}
-
-size_t narrowcast_claim_count(const struct narrowcast *nc) {
-  return !nc->dead && nc->has & HAS_VERDICT ? (size_t)nc->run.verdict.n_claims : 0;
-}
-
-const char *narrowcast_claim_metric(const struct narrowcast *nc, size_t i) {
-  const struct verdict_claim *claim = claim_at(nc, i);
-  return claim ? metric_name(claim->claim->metric) : NULL;
-}
-
-const char *narrowcast_claim_output(const struct narrowcast *nc, size_t i) {
-  const struct verdict_claim *claim = claim_at(nc, i);
-  return claim ? claim->output : NULL;
-}
-
-const char *narrowcast_claim_sample(const struct narrowcast *nc, size_t i) {
-  const struct verdict_claim *claim = claim_at(nc, i);
-  return claim ? claim->sample : NULL;
-}
-
-double narrowcast_claim_measured(const struct narrowcast *nc, size_t i) {
-  const struct verdict_claim *claim = claim_at(nc, i);
-  return claim ? claim->measured : 0;
-}
-
-double narrowcast_claim_limit(const struct narrowcast *nc, size_t i) {
-  const struct verdict_claim *claim = claim_at(nc, i);
-  return claim ? claim->claim->limit : 0;
-}
-
-int narrowcast_claim_holds(const struct narrowcast *nc, size_t i) {
-  const struct verdict_claim *claim = claim_at(nc, i);
-  return claim && claim->holds;
 }

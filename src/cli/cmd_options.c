@@ -100,23 +100,14 @@ static enum status parse_external_data(const char *text, enum external_data *out
                    text);
 }
 
-static enum status parse_model_limit(const char *text, struct model_limits *l, struct diag *d) {
-  static const char *const names[] = {"depth", "messages", "fields", "string_bytes", NULL};
-  uint64_t *const places[] = {&l->messages, &l->fields, &l->string_bytes};
-  const size_t length = strcspn(text, "=");
+static enum status parse_model_limit(const char *text, struct model_limits *l, struct arena *a,
+                                     struct diag *d) {
+  size_t length = strcspn(text, "=");
   unsigned long long number;
-  for (int i = 0; names[i]; i++) {
-    if (strlen(names[i]) != length || strncmp(text, names[i], length) != 0 || !text[length])
-      continue;
-    TRY(parse_number(text + length + 1, text, 1, i ? 1000000000000 : 1000, &number, d));
-    if (i == 0)
-      l->depth = (uint32_t)number;
-    else
-      *places[i - 1] = number;
-    return STATUS_OK;
-  }
-  diag_hint(d, "NAME is depth, messages, fields or string_bytes.");
-  return diag_fail(d, STATUS_USAGE, "--model-limit takes NAME=N, not \"%s\"", text);
+  if (!text[length])
+    return diag_fail(d, STATUS_USAGE, "--model-limit takes NAME=N, not \"%s\"", text);
+  TRY(parse_number(text + length + 1, text, 1, MODEL_LIMIT_MOST, &number, d));
+  return model_limit_set(l, arena_printf(a, "%.*s", (int)length, text), number, d);
 }
 
 static void append(const char ***list, size_t *n, const char *text, struct arena *a) {
@@ -200,7 +191,7 @@ static enum status apply(struct settings *s, char letter, const char *argument, 
     s->memory_limit = (size_t)number << 20;
     break;
   case 'L':
-    TRY(parse_model_limit(argument, &s->model_limits, d));
+    TRY(parse_model_limit(argument, &s->model_limits, a, d));
     append(&s->limits_given, &s->n_limits_given, argument, a);
     break;
   case OPTION_IN_PROCESS: s->in_process = true; break;

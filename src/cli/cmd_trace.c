@@ -1,5 +1,4 @@
 // trace: statistics of the calibration samples, and of a training's weights, to a file.
-#include "checkpoints.h"
 #include "cmd.h"
 #include "json.h"
 
@@ -54,14 +53,9 @@ enum status command_trace(struct run *r) {
     TRY(run_open_engine(r));
     TRY(run_open_samples(r, &r->policy.hold_out));
     TRY(run_trace(r));
-  } else {
-    trace_init(&r->trace, &r->graph);
-    r->trace.window = (size_t)r->policy.window;
-    r->has_trace = true;
   }
   if (s->n_checkpoints)
-    TRY(checkpoints_trace(&r->trace, &r->graph, s->checkpoints, s->n_checkpoints,
-                          (size_t)r->policy.window, &s->model_limits, r->diag));
+    TRY(run_trace_checkpoints(r));
   TRY(model_unchanged(&r->model, r->diag));
   TRY(trace_write(&r->trace, &r->graph, output, r->diag));
   if (!s->to_stdout)

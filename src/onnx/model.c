@@ -23,6 +23,32 @@ const struct model_limits model_default_limits = {
     .string_bytes = 64 * 1024 * 1024,
 };
 
+enum status model_limit_set(struct model_limits *l, const char *name, uint64_t most,
+                            struct diag *d) {
+  const uint64_t largest = strcmp(name, "depth") == 0 ? 1000 : MODEL_LIMIT_MOST;
+  const struct {
+    const char *name;
+    uint64_t *place;
+  } limits[] = {
+      {"messages", &l->messages}, {"fields", &l->fields}, {"string_bytes", &l->string_bytes}};
+  bool found = strcmp(name, "depth") == 0;
+  if (most < 1 || most > largest)
+    return diag_fail(d, STATUS_USAGE,
+                     "the limit of %s takes a whole number from 1 to %llu, not %llu", name,
+                     (unsigned long long)largest, (unsigned long long)most);
+  if (found)
+    l->depth = (uint32_t)most;
+  for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+    if (strcmp(name, limits[i].name) == 0) {
+      *limits[i].place = most;
+      found = true;
+    }
+  if (found)
+    return STATUS_OK;
+  diag_hint(d, "The limits are depth, messages, fields and string_bytes.");
+  return diag_fail(d, STATUS_USAGE, "there is no limit of a model called \"%s\"", name);
+}
+
 // ---- Every message of a message ----
 
 typedef enum status (*message_visitor)(void *context, ProtobufCMessage *message);

@@ -23,6 +23,12 @@ struct model_limits {
 };
 extern const struct model_limits model_default_limits;
 
+// Sets the limit of that name to 1 .. MODEL_LIMIT_MOST, depth to 1000 at most. STATUS_USAGE: there
+// is none, or the number is beyond that.
+#define MODEL_LIMIT_MOST 1000000000000
+enum status model_limit_set(struct model_limits *l, const char *name, uint64_t most,
+                            struct diag *d);
+
 struct model {
   struct arena *arena;    // owns the message and the strings here; outlives the model
   const char *path;       // as given

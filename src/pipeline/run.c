@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include "check.h"
+#include "checkpoints.h"
 #include "clock.h"
 #include "clone.h"
 #include "external.h"
@@ -312,6 +313,18 @@ enum status run_trace(struct run *r) {
   r->has_trace = true;
   recorder_stage(r->recorder, "what follows the trace", false);
   return status;
+}
+
+enum status run_trace_checkpoints(struct run *r) {
+  const struct settings *s = r->settings;
+  run_enter(r, STAGE_TRACE);
+  if (!r->has_trace) {
+    trace_init(&r->trace, &r->graph);
+    r->trace.window = (size_t)r->policy.window;
+    r->has_trace = true;
+  }
+  return checkpoints_trace(&r->trace, &r->graph, s->checkpoints, s->n_checkpoints,
+                           (size_t)r->policy.window, &s->model_limits, r->diag);
 }
 
 static void enter_unless_promoting(struct run *r, enum run_stage stage) {

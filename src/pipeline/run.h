@@ -121,7 +121,8 @@ enum status run_check_outputs(struct run *r, const char *const *paths, int count
 enum status run_open_engine(struct run *r);
 // --data, or made-up samples; divides them as the policy says.
 enum status run_open_samples(struct run *r, const struct hold_out *rule);
-enum status run_trace(struct run *r);  // or reads --trace
+enum status run_trace(struct run *r);              // or reads --trace
+enum status run_trace_checkpoints(struct run *r);  // the run's, behind the trace or without one
 enum status run_plan(struct run *r);
 // Warns of each --keep and --narrow that decides for no node of the plan, with the reason.
 void run_warn_of_idle_overrides(struct run *r);

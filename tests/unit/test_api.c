@@ -235,6 +235,168 @@ static void a_claim_that_fails_is_not_saved_unless_asked(void **state) {
   narrowcast_free(nc);
 }
 
+static const char *write_text(struct planning *f, const char *name, const char *text) {
+  const char *path = planning_path(f, name);
+  FILE *out = fopen(path, "w");
+  assert_non_null(out);
+  fputs(text, out);
+  assert_int_equal(fclose(out), 0);
+  return path;
+}
+
+static void overrides_decide_for_the_next_plan(void **state) {
+  struct planning *f = *state;
+  const char *all = write_text(f, "o.json",
+                               "{\"overrides\": [{\"glob\": \"/stem/*\", \"format\": \"fp32\", "
+                               "\"note\": \"cheap\"}]}");
+  const char *none = write_text(f, "n.json",
+                                "{\"overrides\": [{\"glob\": \"/stom\", \"format\": \"fp32\", "
+                                "\"note\": \"misspelt\"}]}");
+  struct narrowcast *nc = narrowcast_new();
+  EARLY(narrowcast_read_overrides(nc, all), "no policy");
+  narrowcast_free(nc);
+  nc = traced("fp16");
+  must(nc, narrowcast_plan(nc));
+  size_t before = count_format(nc, "fp16");
+  must(nc, narrowcast_read_overrides(nc, all));
+  assert_int_equal(count_format(nc, "fp16"), before);  // not of this plan
+  must(nc, narrowcast_plan(nc));
+  assert_int_equal(count_format(nc, "fp16"), before - 3);
+  assert_string_equal(narrowcast_node_rule(nc, 0), "override /stem/*");
+  assert_int_equal(narrowcast_write_plan(nc, all), NARROWCAST_USAGE);  // it is read
+  must(nc, narrowcast_read_overrides(nc, none));
+  assert_int_equal(narrowcast_plan(nc), NARROWCAST_POLICY);
+  assert_non_null(strstr(narrowcast_error(nc), "/stom"));
+  assert_int_equal(narrowcast_read_overrides(nc, digits), NARROWCAST_POLICY);
+  narrowcast_free(nc);
+}
+
+static char warned[1024];
+
+static void keep_warning(void *context, const char *text) {
+  (void)context;
+  snprintf(warned, sizeof warned, "%s", text);
+}
+
+static void a_keep_that_decides_nothing_is_warned_of(void **state) {
+  (void)state;
+  struct narrowcast *nc = traced("fp16");
+  narrowcast_set_warning(nc, keep_warning, NULL);
+  warned[0] = '\0';
+  must(nc, narrowcast_keep(nc, "/stem/cnv"));
+  must(nc, narrowcast_plan(nc));
+  assert_non_null(strstr(warned, "did you mean /stem/conv?"));
+  narrowcast_free(nc);
+}
+
+static void the_opset_is_raised_for_formats_that_need_it(void **state) {
+  (void)state;
+  struct narrowcast *nc = narrowcast_new();
+  assert_int_equal(narrowcast_raise_opset(nc, 12), NARROWCAST_USAGE);
+  must(nc, narrowcast_raise_opset(nc, 22));
+  must(nc, narrowcast_load_model(nc, digits));
+  must(nc, narrowcast_load_policy(nc, "bf16"));
+  EARLY(narrowcast_raise_opset(nc, 22), "before the policy");
+  must(nc, narrowcast_open_samples(nc, samples));
+  must(nc, narrowcast_trace(nc));
+  must(nc, narrowcast_convert(nc));
+  assert_true(count_format(nc, "bf16") > 10);
+  assert_non_null(strstr(narrowcast_json(nc), "\"opset_raised_to\": 22"));
+  narrowcast_free(nc);
+}
+
+static void weights_go_where_the_flags_say(void **state) {
+  struct planning *f = *state;
+  struct narrowcast *nc = traced("fp16");
+  must(nc, narrowcast_convert(nc));
+  const char *inside = planning_path(f, "in.onnx"), *outside = planning_path(f, "out.onnx");
+  must(nc, narrowcast_save(nc, inside, NARROWCAST_WEIGHTS_INSIDE));
+  must(nc, narrowcast_save(nc, outside, NARROWCAST_WEIGHTS_OUTSIDE));
+  size_t n_inside, n_outside;
+  planning_read_file(f, inside, &n_inside);
+  planning_read_file(f, outside, &n_outside);
+  assert_true(n_outside + 10000 < n_inside);
+  assert_int_equal(
+      narrowcast_save(nc, inside, NARROWCAST_WEIGHTS_INSIDE | NARROWCAST_WEIGHTS_OUTSIDE),
+      NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_save(nc, inside, 64), NARROWCAST_USAGE);
+  narrowcast_free(nc);
+}
+
+static void a_limit_of_models_is_set_before_the_model(void **state) {
+  (void)state;
+  struct narrowcast *nc = narrowcast_new();
+  assert_int_equal(narrowcast_set_model_limit(nc, "message", 10), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_set_model_limit(nc, "depth", 1001), NARROWCAST_USAGE);
+  must(nc, narrowcast_set_model_limit(nc, "messages", 10));
+  assert_int_equal(narrowcast_load_model(nc, digits), NARROWCAST_MODEL);
+  assert_non_null(strstr(narrowcast_error(nc), "10 messages"));
+  EARLY(narrowcast_set_model_limit(nc, "messages", 10), "before the model");
+  narrowcast_free(nc);
+}
+
+static const char step_model[] = SOURCE_DIR "/models/tiny/training_step.onnx";
+
+static struct narrowcast *step_of_a_training(void) {
+  struct narrowcast *nc = narrowcast_new();
+  assert_non_null(nc);
+  must(nc, narrowcast_set_threads(nc, 1));
+  must(nc, narrowcast_load_model(nc, step_model));
+  must(nc, narrowcast_load_policy(nc, "fp16"));
+  return nc;
+}
+
+static size_t plan_has(struct planning *f, struct narrowcast *nc, const char *text) {
+  size_t size;
+  const char *path = planning_path(f, "training.json");
+  must(nc, narrowcast_plan(nc));
+  must(nc, narrowcast_write_plan(nc, path));
+  return strstr(planning_read_file(f, path, &size), text) != NULL;
+}
+
+static void weights_of_a_training_are_traced_in_a_loop(void **state) {
+  struct planning *f = *state;
+  struct narrowcast *nc = step_of_a_training();
+  EARLY(narrowcast_set_steps(nc, 20), "narrowcast_add_feedback");
+  must(nc, narrowcast_add_feedback(nc, "w=w_new"));
+  assert_int_equal(narrowcast_set_steps(nc, 0), NARROWCAST_USAGE);
+  must(nc, narrowcast_set_steps(nc, 20));
+  must(nc, narrowcast_open_samples(nc, SOURCE_DIR "/models/tiny/samples/training_step"));
+  must(nc, narrowcast_trace(nc));
+  EARLY(narrowcast_add_feedback(nc, "w=w_new"), "before the trace");
+  assert_true(plan_has(f, nc, "\"lost_updates_fraction\""));
+  assert_true(plan_has(f, nc, "\"loss_scale\""));
+  narrowcast_free(nc);
+  nc = step_of_a_training();
+  must(nc, narrowcast_add_feedback(nc, "w=nowhere"));
+  must(nc, narrowcast_open_samples(nc, SOURCE_DIR "/models/tiny/samples/training_step"));
+  assert_int_equal(narrowcast_trace(nc), NARROWCAST_USAGE);
+  narrowcast_free(nc);
+}
+
+static void checkpoints_of_a_training_are_compared(void **state) {
+  struct planning *f = *state;
+  struct narrowcast *nc = traced("fp16");
+  const char *const two[] = {digits, digits}, *const null[] = {digits, NULL};
+  assert_int_equal(narrowcast_trace_checkpoints(nc, NULL, 2), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_trace_checkpoints(nc, null, 2), NARROWCAST_USAGE);
+  must(nc, narrowcast_trace_checkpoints(nc, two, 2));  // behind the trace of samples
+  EARLY(narrowcast_trace_checkpoints(nc, two, 2), "one history");
+  assert_true(plan_has(f, nc, "\"weights\": ["));
+  narrowcast_free(nc);
+  nc = narrowcast_new();  // and without one
+  must(nc, narrowcast_load_model(nc, digits));
+  must(nc, narrowcast_load_policy(nc, "fp16"));
+  assert_int_equal(narrowcast_trace_checkpoints(nc, two, 1), NARROWCAST_DATA);
+  narrowcast_free(nc);
+  nc = narrowcast_new();
+  must(nc, narrowcast_load_model(nc, digits));
+  must(nc, narrowcast_load_policy(nc, "fp16"));
+  must(nc, narrowcast_trace_checkpoints(nc, two, 2));
+  assert_true(plan_has(f, nc, "\"weights\": ["));
+  narrowcast_free(nc);
+}
+
 static void *convert_in_a_thread(void *path) {
   struct narrowcast *nc = narrowcast_new();
   bool good = nc && narrowcast_set_threads(nc, 1) == NARROWCAST_OK &&
@@ -279,6 +441,13 @@ int main(void) {
       TEST(policy_and_plan_come_before_samples),
       TEST(what_is_read_is_never_written_over),
       TEST(a_claim_that_fails_is_not_saved_unless_asked),
+      TEST(overrides_decide_for_the_next_plan),
+      TEST(a_keep_that_decides_nothing_is_warned_of),
+      TEST(the_opset_is_raised_for_formats_that_need_it),
+      TEST(weights_go_where_the_flags_say),
+      TEST(a_limit_of_models_is_set_before_the_model),
+      TEST(weights_of_a_training_are_traced_in_a_loop),
+      TEST(checkpoints_of_a_training_are_compared),
       TEST(handles_work_in_different_threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

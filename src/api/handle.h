@@ -1,0 +1,36 @@
+// What is behind a handle of the library.
+#ifndef HANDLE_H
+#define HANDLE_H
+
+#include "narrowcast.h"
+#include "run.h"
+
+#include <locale.h>
+
+// What a handle has, as bits.
+enum {
+  HAS_MODEL = 1,
+  HAS_POLICY = 2,
+  HAS_SAMPLES = 4,
+  HAS_TRACE = 8,
+  HAS_PLAN = 16,
+  HAS_RESULT = 32,  // the rewritten model
+  HAS_VERDICT = 64,
+  PLAN_WAS_READ = 128,
+};
+
+struct narrowcast {
+  struct settings settings;
+  struct run run;
+  struct diag diag;
+  unsigned has;
+  unsigned begun;  // of what is loaded once: that it was tried
+  bool dead;       // memory ran out in the middle of something
+  locale_t locale;
+  char error[3072];
+  char *json;
+  size_t json_size;
+  const char *output;  // that was saved last
+};
+
+#endif
