@@ -166,8 +166,9 @@ NARROWCAST_API enum narrowcast_status narrowcast_write_trace(struct narrowcast *
 NARROWCAST_API enum narrowcast_status narrowcast_add_feedback(struct narrowcast *nc,
                                                               const char *input_and_output);
 NARROWCAST_API enum narrowcast_status narrowcast_set_steps(struct narrowcast *nc, size_t steps);
-NARROWCAST_API enum narrowcast_status
-narrowcast_trace_checkpoints(struct narrowcast *nc, const char *const *paths, size_t count);
+NARROWCAST_API enum narrowcast_status narrowcast_trace_checkpoints(struct narrowcast *nc,
+                                                                    const char *const *paths,
+                                                                    size_t count);
 
 /* ---- The conversion ---- */
 

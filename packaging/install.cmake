@@ -40,6 +40,7 @@ install(FILES ${STATIC_LIBRARY} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT de
 install(FILES include/narrowcast.h TYPE INCLUDE COMPONENT development)
 install(FILES ${CMAKE_BINARY_DIR}/narrowcast.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
         COMPONENT development)
+install(FILES ${DOCS}/narrowcast.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT development)
 install(FILES examples/convert.c COMPONENT development
         DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libnarrowcast-dev/examples)
 

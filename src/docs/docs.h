@@ -10,6 +10,9 @@
 // sections. `engine` is what the commands have that run ONNX Runtime.
 void manual_write(const struct command *command, const char *part, const char *engine, FILE *out);
 
+// The page of the library, from the text of its header and that of an example.
+void library_manual_write(const char *header, const char *example, FILE *out);
+
 void completion_write_bash(FILE *out);
 void completion_write_zsh(FILE *out);
 

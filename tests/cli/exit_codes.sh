@@ -58,7 +58,7 @@ test_code_3_says_which_limit_a_model_is_over() {
   has err 'more than 10 messages' '--model-limit messages=N'
   quietly inspect "$model" --model-limit messages=1000 --model-limit depth=20
   with_code 2 inspect "$model" --model-limit message=1000
-  has err 'NAME is depth, messages, fields or string_bytes'
+  has err 'The limits are depth, messages, fields and string_bytes'
   with_code 2 inspect "$model" --model-limit messages=0
   has err 'from 1 to'
 }

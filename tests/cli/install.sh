@@ -113,6 +113,26 @@ test_manual_pages_have_all_that_the_help_has() {
   done
 }
 
+# All that the header declares stands in the page, and what it says of it.
+test_the_library_has_a_manual_page_of_its_whole_interface() {
+  install_here
+  page=$usr/share/man/man3/narrowcast.3
+  man -M "$usr/share/man" -w 3 narrowcast >where
+  warns_nothing man --warnings -E UTF-8 -l "$page"
+  [ ! -x /usr/bin/groff ] || warns_nothing groff -man -ww -z "$page"
+  MANWIDTH=200 man -P cat -E ascii -l "$page" >page 2>/dev/null
+  for heading in NAME SYNOPSIS DESCRIPTION SETTINGS 'SAMPLES AND STATISTICS' RESULTS EXAMPLES 'SEE ALSO'; do
+    matches page "^$heading\$"
+  done
+  grep -o '^NARROWCAST_API.*\|^narrowcast_[a-z_]*(' "$usr/include/narrowcast.h" |
+    grep -o 'narrowcast_[a-z_0-9]*(' >functions
+  [ "$(wc -l <functions)" -gt 40 ]
+  while read -r function; do
+    has page "$function"
+  done <functions
+  has page 'int main(int argc, char **argv)' 'Errors. Functions'
+}
+
 # The examples of all pages are commands that work, on a model of that name.
 test_examples_of_the_manual_pages_run() {
   install_here
