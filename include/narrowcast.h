@@ -1,4 +1,4 @@
-/* narrowcast: converts an ONNX model to fp16, bf16 or fp8, and says what the result may claim.
+/* narrowcast: converts an ONNX model to fp16, bf16, fp8 or fp4, and says what the result may claim.
  *
  * One handle is one conversion of one model. Its stages are called in this order; each uses what
  * the earlier ones left in the handle, and a call that comes too early is NARROWCAST_USAGE and says

@@ -85,7 +85,7 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL program library development)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "ONNX models in fp16, bf16 or fp8, converted and verified")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "ONNX models in fp16, bf16, fp8 or fp4, converted and verified")
 set(CPACK_STRIP_FILES ON)
 set(MAINTAINER "narrowcast <narrowcast@narrowcast.invalid>" CACHE STRING
     "of the Debian packages: NAME <ADDRESS>")

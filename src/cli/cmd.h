@@ -18,6 +18,7 @@ struct command {
   const char *details;    // paragraphs for --help
   const char *options;    // letters of the options that it takes (see cmd_options.c)
   bool writes_text;       // the file of -o, which then may be "-", standard output
+  const char *output;     // where that goes without -o; NULL: nowhere, or it has no -o
   command_run *run;
 };
 enum { COMMANDS_MOST = 40 };             // with the end mark
@@ -45,13 +46,18 @@ enum {
 };
 
 #define PROGRAM_SUMMARY                                                                            \
-  "converts an ONNX model to fp16, bf16 or fp8, and says what the result may claim"
+  "converts an ONNX model to fp16, bf16, fp8 or fp4, and says what the result may claim"
 
 // Parses the arguments after the command's name. STATUS_USAGE names the option and what is near it.
 // Sets *help if --help was given (nothing else counts then). Strings of s->overrides are allocated
 // in the arena.
 enum status options_parse(struct settings *s, const struct command *command, int argc, char **argv,
                           bool *help, struct arena *a, struct diag *d);
+
+// What the option does in this command.
+enum { OPTION_HELP = 160 };
+const char *option_help(const struct command *command, const struct option_text *option,
+                        char text[OPTION_HELP]);
 
 // Help on the program, and on one command.
 void print_help(FILE *out);

@@ -15,20 +15,20 @@ enum { OPTION_COUNT = 64 };
 const struct option_text options[] = {
     {'p', "policy", "POLICY|FILE",
      "the policy that decides (default fp16); `policy list` names them"},
-    {'d', "data", "DIR", "samples: .npz, .safetensors, .npy, or test_data_set folders of .pb"},
+    {'d', "data", "DIR", "samples, two folders deep: .npz, .safetensors, .npy, or folders of .pb"},
     {'r', "random", "SEED", "made-up samples from a seed, where there is no data"},
     {'n', "samples", "N", "how many made-up samples (default 8)"},
-    {'t', "trace", "FILE", "statistics from this trace file"},
+    {'t', "trace", "FILE", "take statistics from this trace file"},
     {'c', "checkpoints", "FILE...",
      "a training's weights at different times, .onnx or .safetensors"},
     {'b', "feedback", "W=NEW",
      "MODEL is a training step: its output NEW is the next W; repeatable"},
     {'s', "steps", "N", "steps of the training, over the samples again and again"},
-    {'P', "plan", "FILE", "the plan to apply"},
+    {'P', "plan", "FILE", "the plan of MODEL"},
     {'V', "verdict", "FILE", "what was measured, from this verdict file"},
     {'y', "why-not", "FORMAT", "rank what keeps nodes out of this format"},
     {'F', "for", "tensorrt|onnxruntime", "the tool to write for"},
-    {'o', "output", "FILE", "where the result goes; text goes to standard output for \"-\""},
+    {'o', "output", "FILE", "where the result goes"},
     {'A', "out", "DIR", "the folder for all results; the same one to go on"},
     {'e', "external-data", "auto|always|never",
      "weights in a file of their own: as in MODEL, all, or none"},
@@ -38,12 +38,12 @@ const struct option_text options[] = {
     {'v', "save-verdict", "FILE", "write the verdict as well"},
     {'R', "report", "FILE", "write a report as well, HTML, or Markdown if it ends with .md"},
     {'W', "format", "html|md", "a page to open in a browser, or Markdown (default html)"},
-    {'f', "format", "FORMAT", "fp16, bf16 or fp32 instead of the policy's ladder"},
+    {'f', "format", "FORMAT", "use fp16, bf16 or fp32 instead of the policy's formats"},
     {'u', "raise-opset", "N", "raise the model's opset to N (13 to 26), for formats that it lacks"},
     {'k', "keep", "GLOB", "leave matching nodes as they are (by node or tensor name); repeatable"},
     {'w', "narrow", "GLOB", "narrow matching nodes where their values allow it; repeatable"},
     {'D', "overrides", "FILE", "a person's decisions: formats by node or tensor name, with notes"},
-    {'i', "io", "keep|narrow", "types of graph inputs and outputs"},
+    {'i', "io", "keep|narrow", "keep the types of the model's inputs and outputs, or narrow them"},
     {'a', "save-anyway", NULL, "write the model even if a claim does not hold"},
     {'N', "jobs", "N", "conversions at once (default: as many as there are cores)"},
     {'H', "shard", "I/N", "only part I of N of the models, I from 1"},
@@ -51,11 +51,11 @@ const struct option_text options[] = {
     {'j', "threads", "N", "threads of ONNX Runtime (default: all cores)"},
     {'B', "threads", "N", "threads of ONNX Runtime for each conversion (default 1)"},
     {'x', "timeout", "SECONDS", "give up after so many seconds (default: never)"},
-    {'m', "memory-limit", "MIB", "let the run take so many MiB, mapped files apart"},
+    {'m', "memory-limit", "MIB", "end the run if it takes more memory, mapped files not counted"},
     {'L', "model-limit", "NAME=N",
-     "let models hold more messages, fields, string_bytes, depth; repeatable"},
+     "a limit of models: messages, fields, string_bytes, depth; repeatable"},
     {OPTION_IN_PROCESS, "in-process", NULL,
-     "run ONNX Runtime in this process, for debuggers: its crash is then ours"},
+     "run ONNX Runtime in this process, for debuggers: a crash ends all"},
     {'J', "json", NULL, "print the result as JSON"},
     {'q', "quiet", NULL, "no progress bar, no warnings"},
     {'h', "help", NULL, "this help"},
@@ -299,7 +299,17 @@ const char *command_usage(const struct command *command, char text[128]) {
   return text;
 }
 
+const char *option_help(const struct command *command, const struct option_text *option,
+                        char text[OPTION_HELP]) {
+  bool output = option->letter == 'o', named = output && command->output;
+  snprintf(text, OPTION_HELP, "%s%s%s%s%s", option->help,
+           output && command->writes_text ? ", - for stdout" : "", named ? " (default: " : "",
+           named ? command->output : "", named ? ")" : "");
+  return text;
+}
+
 void print_command_help(const struct command *command, FILE *out) {
+  enum { LEFT = 26 };
   char usage[128];
   fprintf(out, "narrowcast %s%s [options]\n\n%s\n\n%s\n\nOptions:\n", command->name,
           command_usage(command, usage), command->summary, command->details);
@@ -311,7 +321,11 @@ void print_command_help(const struct command *command, FILE *out) {
     snprintf(left, sizeof left, "%s--%s%s%s",
              strchr(SHORT_OPTIONS, options[i].letter) ? brief : "    ", options[i].name,
              options[i].argument ? " " : "", options[i].argument ? options[i].argument : "");
-    fprintf(out, "  %-26s %s\n", left, options[i].help);
+    char help[OPTION_HELP];
+    // What does not fit beside its help stands above it.
+    fprintf(out, strlen(left) > LEFT ? "  %s\n  %-*s %s\n" : "  %s%-*s %s\n", left,
+            strlen(left) > LEFT ? LEFT : LEFT - (int)strlen(left), "",
+            option_help(command, &options[i], help));
   }
 }
 

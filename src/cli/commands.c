@@ -10,27 +10,27 @@ const struct command commands[] = {
      "Without --data the inputs are made up, and the summary says so. The model is written only "
      "if\n"
      "every claim of the policy holds; exit code 1 says that one does not.",
-     "pdrntoSTvRfukwDieaOjxmLIJq", false, command_convert},
+     "pdrntoSTvRfukwDieaOjxmLIJq", false, "beside MODEL, named after the policy", command_convert},
     {"inspect", "MODEL", NULL, 1, 1, "tells what is in a model",
      "Inputs and outputs with their shapes, opsets, operators, functions, parameters by type, "
      "external\n"
      "data, and what is odd. --json lists all; a dimension that has neither size nor name is \"\" "
      "there.\n"
      "Needs neither data nor ONNX Runtime.",
-     "LJ", false, command_inspect},
+     "LJ", false, NULL, command_inspect},
     {"trace", "MODEL", NULL, 1, 1, "runs the model over samples and writes per-tensor statistics",
      "Held-out samples (see the policy) are left for verify. Updates of a training's weights are\n"
      "measured with --checkpoints FILE FILE ..., which stands behind MODEL (samples are then run\n"
      "only if --data or --random says so), or with --feedback, where MODEL is a training step.",
-     "pudrncbsoOjxmLIJq", true, command_trace},
+     "pudrncbsoOjxmLIJq", true, "MODEL.trace.json", command_trace},
     {"plan", "MODEL", NULL, 1, 1, "decides a format for every tensor and writes the plan",
      "With --trace, statistics come from a trace file, else there are none: then only constants\n"
      "are known, and every other tensor counts as not seen and stays fp32.",
-     "ptofukwDiLJq", true, command_plan},
+     "ptofukwDiLJq", true, "MODEL.plan.json", command_plan},
     {"rewrite", "MODEL", "--plan FILE", 1, 1, "applies a plan, also one edited by hand",
      "Needs neither data nor ONNX Runtime. The result is not verified. Every edit that cannot be\n"
      "applied is named with its reason; --check stops there and writes nothing.",
-     "PoeCLJq", false, command_rewrite},
+     "PoeCLJq", false, "beside MODEL, named after the policy", command_rewrite},
     {"verify", "MODEL", "--plan FILE", 1, 1,
      "runs the narrow model emulated beside the fp32 one and judges the claims",
      "MODEL is the source; the plan says what the narrow one is. If the samples are those "
@@ -38,28 +38,28 @@ const struct command commands[] = {
      "the plan was made from, the held-out ones are used, else all of them. With -o the verdict "
      "is\n"
      "written to a file too, with the error of every tensor.",
-     "PdrnoOjxmLIJq", true, command_verify},
+     "PdrnoOjxmLIJq", true, NULL, command_verify},
     {"report", "PLAN", NULL, 1, 1, "writes a page on which a plan can be reviewed",
      "Needs neither model nor data nor ONNX Runtime. With --trace and --verdict it shows what was\n"
      "measured, too; they must be of this plan. The page is one file and asks for no network.",
-     "tVWoq", true, command_report},
+     "tVWoq", true, "PLAN.html", command_report},
     {"explain", "PLAN [NAME]", "[--why-not FORMAT]", 1, 2, "tells why a plan decides as it does",
      "NAME is a node, a tensor or a glob: prints rule, numbers beside thresholds, neighbours, "
      "modelled\n"
      "time, and what would have to change. --why-not FORMAT ranks what keeps nodes out of a "
      "format.\n"
      "Needs the plan file alone; --trace and --verdict add what they measured.",
-     "ytVq", false, command_explain},
+     "ytVq", false, NULL, command_explain},
     {"diff", "PLAN PLAN", NULL, 2, 2, "compares what two plans decide",
-     "Nodes and tensors whose format or scale differs, with the reasons, and the totals. Exit code "
-     "0:\n"
-     "the same decisions, 1: they differ.",
-     "Jq", false, command_diff},
+     "Nodes and tensors whose format or scale differs, with the reasons, and the totals. Exit "
+     "code\n"
+     "0 if they decide the same, 1 if not.",
+     "Jq", false, NULL, command_diff},
     {"emit", "PLAN", "--for TOOL -o FILE", 1, 1, "writes a plan in another tool's form",
      "--for tensorrt: arguments of trtexec for the source model, one a line, as\n"
      "`xargs -d '\\n' -a FILE trtexec --onnx=MODEL` takes them. --for onnxruntime: the ranges of\n"
      "--trace as calibration.json of its quantization tools.",
-     "Ftoq", true, command_emit},
+     "Ftoq", true, NULL, command_emit},
     {"batch", "DIR|LIST | merge OUT...", "--out DIR", 1, BATCH_ARGUMENTS,
      "converts every model of a folder or list, in parallel",
      "Each model is converted by a process of its own, with its own folder in --out. The same\n"
@@ -67,14 +67,14 @@ const struct command commands[] = {
      "PATH,\n"
      "...}; there policy, format, io, raise_opset and overrides are a model's own, before those\n"
      "given here, and keep and narrow are added to them. merge joins what several shards made.",
-     "pAefukwDirnNHOBxmLJq", false, command_batch},
+     "pAefukwDirnNHOBxmLJq", false, NULL, command_batch},
     {"policy", "check FILE | show POLICY | list", NULL, 1, 2, "checks or shows a policy",
      "check FILE reads a policy file and names what is wrong with it; show POLICY prints a "
      "shipped\n"
      "policy, to be copied and changed; list names the shipped ones.",
-     "", false, command_policy},
-    {"formats", "", NULL, 0, 0, "prints the table of number formats", "As the rule uses them.", "J",
-     false, command_formats},
+     "", false, NULL, command_policy},
+    {"formats", "", NULL, 0, 0, "prints the table of number formats",
+     "Bits, range and steps of each, as plans use them.", "J", false, NULL, command_formats},
     {0},
 };
 _Static_assert(sizeof commands / sizeof commands[0] <= COMMANDS_MOST, "room for the end mark");

@@ -42,7 +42,8 @@ static void print_arguments(const char *text, FILE *out) {
     fputs("\\fP", out);
 }
 
-static void print_option(const struct option_text *option, FILE *out) {
+static void print_option(const struct command *command, const struct option_text *option,
+                         FILE *out) {
   fputs(".TP\n", out);
   if (strchr(SHORT_OPTIONS, option->letter))
     fprintf(out, "\\fB\\-%c\\fP, ", option->letter);
@@ -54,7 +55,8 @@ static void print_option(const struct option_text *option, FILE *out) {
     print_arguments(option->argument, out);
   }
   putc('\n', out);
-  print_line("", option->help, out);
+  char help[OPTION_HELP];
+  print_line("", option_help(command, option, help), out);
 }
 
 static void print_statuses(const struct command *command, FILE *out) {
@@ -114,7 +116,7 @@ static void print_options(const struct command *command, FILE *out) {
   fputs(".SH OPTIONS\n", out);
   for (const struct option_text *o = options; o->name; o++)
     if (option_is_taken(command, o->letter))
-      print_option(o, out);
+      print_option(command, o, out);
 }
 
 void manual_write(const struct command *command, const char *part, const char *engine, FILE *out) {

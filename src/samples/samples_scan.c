@@ -226,7 +226,7 @@ enum status samples_scan(struct source_list *list, const struct inputs *in, cons
              is_array_file(file_base(path)) && in->n_required == 1 && !names_input(&s, path));
   if (!list->count) {
     diag_hint(d, "Looked for .npz and .safetensors files, folders of input_<k>.pb or <input>.npy "
-                 "files, and .npy files.");
+                 "files, and .npy files, there and two folders deep.");
     return diag_fail(d, STATUS_DATA, "holds no samples");
   }
   diag_at(d, "", NULL, NULL);

@@ -103,6 +103,18 @@ test_keep_keeps_what_it_matches() {
   same none.onnx "$model"
 }
 
+test_data_is_looked_for_two_folders_deep() {
+  mkdir -p data/a/b/c data/.hidden
+  cp "$data/0.npz" data/.hidden/
+  cp "$data/1.npz" data/a/b/c/
+  with_code 5 convert "$model" --data data -o y.onnx
+  has err 'holds no samples' 'two folders deep'
+  cp "$data/2.npz" "$data/3.npz" data/a/b/
+  cp "$data/4.npz" data/a/
+  quietly convert "$model" --data data -o y.onnx --save-trace t.json
+  has out '2 real samples; 1 more held out'
+}
+
 test_keep_that_matches_nothing_is_said() {
   with_code 0 convert "$model" --data "$data" -o y.onnx --keep 'no-such-node'
   has err 'no-such-node'
