@@ -15,6 +15,10 @@ raise_adapter raise_drop, raise_cast, raise_concat, raise_paddings, raise_whole_
 raise_adapter raise_upsample_sides, raise_roi_align, raise_grid_sample;
 raise_adapter raise_to_scatter_elements, raise_axis_of_split;
 
+// raise_withdrawn.c: experimental operators that are no more.
+raise_adapter raise_affine, raise_scale, raise_scaled_function, raise_image_scaler, raise_crop;
+raise_adapter raise_to_slice;
+
 // raise_meaning.c: what means something else by now.
 raise_adapter raise_broadcast, raise_slope, raise_spatial, raise_batch_outputs, raise_mask;
 raise_adapter raise_to_resize, raise_resize, raise_resize_modes, raise_softmax, raise_scan,

@@ -3,6 +3,7 @@
 #include "raise_edit.h"
 
 #include "proto.h"
+#include "round.h"
 #include "tensor.h"
 
 #include <stdarg.h>
@@ -118,4 +119,27 @@ const char *raise_ints(struct raising *r, const struct subject *s, const char *w
 const char *raise_floats(struct raising *r, const struct subject *s, const char *what,
                          const float *values, size_t n) {
   return add_list(r, s, what, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, values, n, sizeof *values);
+}
+
+enum status raise_values(struct raising *r, const struct subject *s, const char *what,
+                         const float *values, size_t n, size_t rank, const char **out) {
+  enum { MOST_AXES = 4 };
+  int v = r->graph->nodes[s->id].inputs[0];
+  const struct format *f = v >= 0 ? format_from_onnx(r->graph->values[v].type.elem_type) : NULL;
+  if (!f || (f->id != FORMAT_FP64 && f->stored_bits < 16))
+    return raise_refuse(r, s, "wants a value as an input, whose type is not known here");
+  size_t size = (size_t)f->stored_bits / 8;
+  uint8_t *data = arena_alloc(r->arena, n * size);
+  struct round_mode mode = {.format = f};
+  for (size_t i = 0; i < n; i++) {
+    double wide = values[i];
+    if (f->id == FORMAT_FP64)
+      memcpy(data + i * size, &wide, sizeof wide);
+    else
+      round_encode_array(&mode, &values[i], data + i * size, 1);
+  }
+  int64_t dims[MOST_AXES] = {(int64_t)n, 1, 1, 1};
+  *out = raise_constant(r, s, what,
+                        tensor_new(r->arena, NULL, f->onnx_type, rank, dims, data, n * size));
+  return STATUS_OK;
 }

@@ -29,7 +29,7 @@ struct adapter {
   const char *op;
   int since;                                                         // the version that changed it
   enum status (*adapt)(struct raising *r, const struct subject *s);  // NULL: there is no way
-  const char *name;  // of an attribute; or why there is no way
+  const char *name;  // of an attribute or operator; or why there is no way
   int input;         // that the attribute becomes
 };
 
@@ -66,5 +66,10 @@ const char *raise_ints(struct raising *r, const struct subject *s, const char *w
                        const int64_t *values, size_t n);
 const char *raise_floats(struct raising *r, const struct subject *s, const char *what,
                          const float *values, size_t n);
+
+// The same of the element type of the subject's first input, which must be a float's, for values
+// that lie along the first of `rank` axes: 0 for a scalar.
+enum status raise_values(struct raising *r, const struct subject *s, const char *what,
+                         const float *values, size_t n, size_t rank, const char **out);
 
 #endif

@@ -3,7 +3,6 @@
 #include "raise_adapters.h"
 
 #include "proto.h"
-#include "round.h"
 #include "tensor.h"
 
 #include <math.h>
@@ -26,20 +25,9 @@ static void set_int(struct raising *r, const struct subject *s, size_t k, const 
 // A scalar of the element type of the subject's first input.
 static enum status set_scalar(struct raising *r, const struct subject *s, size_t k,
                               const char *what, float value) {
-  int v = r->graph->nodes[s->id].inputs[0];
-  const struct format *f = v >= 0 ? format_from_onnx(r->graph->values[v].type.elem_type) : NULL;
-  if (!f || (f->id != FORMAT_FP64 && f->stored_bits < 16))
-    return raise_refuse(r, s, "wants a value as an input, whose type is not known here");
-  uint8_t *data = arena_alloc(r->arena, sizeof(double));
-  double wide = value;
-  struct round_mode mode = {.format = f};
-  if (f->id == FORMAT_FP64)
-    memcpy(data, &wide, sizeof wide);
-  else
-    round_encode_array(&mode, &value, data, 1);
-  Onnx__TensorProto *t = tensor_new(r->arena, NULL, f->onnx_type, 0, (const int64_t[]){0}, data,
-                                    (size_t)f->stored_bits / 8);
-  raise_set_input(r, s->node, k, raise_constant(r, s, what, t));
+  const char *name;
+  TRY(raise_values(r, s, what, &value, 1, 0, &name));
+  raise_set_input(r, s->node, k, name);
   return STATUS_OK;
 }
 
