@@ -110,7 +110,7 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS libonnxruntime1.21)
 file(WRITE ${CMAKE_BINARY_DIR}/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/triggers)
 set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "What the program narrowcast does, as a shared library.")
-set(DEVELOPMENT_PACKAGES "libcjson-dev, libprotobuf-c-dev, libssl-dev, libzip-dev")
+set(DEVELOPMENT_PACKAGES "libprotobuf-c-dev, libssl-dev, libzip-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "${LIBRARY_PACKAGE} (= ${PROJECT_VERSION}-1), ${DEVELOPMENT_PACKAGES}")

@@ -24,16 +24,16 @@ static void hint_names(struct reader *r, const char *word, const char *const *na
     diag_hint(r->diag, "%s: %s.", what, join(r, names));
 }
 
-static const char *kind_name(const cJSON *value) {
-  return cJSON_IsString(value)   ? "a string"
-         : cJSON_IsNumber(value) ? "a number"
-         : cJSON_IsBool(value)   ? "true or false"
-         : cJSON_IsArray(value)  ? "a list"
-         : cJSON_IsObject(value) ? "an object"
-                                 : "null";
+static const char *kind_name(const struct json *value) {
+  return json_is(value, JSON_STRING)   ? "a string"
+         : json_is(value, JSON_NUMBER) ? "a number"
+         : json_is_bool(value)         ? "true or false"
+         : json_is(value, JSON_ARRAY)  ? "a list"
+         : json_is(value, JSON_OBJECT) ? "an object"
+                                       : "null";
 }
 
-static enum status wrong_type(struct reader *r, const cJSON *value, const char *expected) {
+static enum status wrong_type(struct reader *r, const struct json *value, const char *expected) {
   return FIELDS_FAIL(r, "expected %s, found %s", expected, kind_name(value));
 }
 
@@ -53,19 +53,19 @@ static enum status unknown_key(struct reader *r, const char *key, const struct f
   return FIELDS_FAIL(r, "unknown key");
 }
 
-enum status fields_read_object(struct reader *r, const cJSON *object, const struct field *fields,
-                               void *base) {
-  if (!cJSON_IsObject(object))
+enum status fields_read_object(struct reader *r, const struct json *object,
+                               const struct field *fields, void *base) {
+  if (!json_is(object, JSON_OBJECT))
     return wrong_type(r, object, "an object");
   int count = count_fields(fields);
   bool seen[FIELDS_MAX] = {false};
-  for (const cJSON *m = object->child; m; m = m->next) {
+  for (const struct json *m = object->first; m; m = m->next) {
     int i = 0;
-    while (i < count && strcmp(fields[i].key, m->string) != 0)
+    while (i < count && strcmp(fields[i].key, m->key) != 0)
       i++;
-    json_push_key(&r->path, m->string);
+    json_push_key(&r->path, m->key);
     if (i == count)
-      return unknown_key(r, m->string, fields);
+      return unknown_key(r, m->key, fields);
     seen[i] = true;
     TRY(fields[i].read(r, m, &fields[i], base));
     json_pop(&r->path);
@@ -76,7 +76,7 @@ enum status fields_read_object(struct reader *r, const cJSON *object, const stru
   return STATUS_OK;
 }
 
-enum status fields_read_section(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_section(struct reader *r, const struct json *value, const struct field *f,
                                 void *base) {
   return fields_read_object(r, value, f->fields, base);
 }
@@ -85,75 +85,75 @@ static void *target(void *base, const struct field *f) {
   return (char *)base + f->offset;
 }
 
-static enum status check_string(struct reader *r, const cJSON *value) {
-  if (!cJSON_IsString(value))
+static enum status check_string(struct reader *r, const struct json *value) {
+  if (!json_is(value, JSON_STRING))
     return wrong_type(r, value, "a string");
-  if (value->valuestring[0] == '\0')
+  if (value->text[0] == '\0')
     return FIELDS_FAIL(r, "must not be empty");
   return STATUS_OK;
 }
 
-enum status fields_read_string(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_string(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   TRY(check_string(r, value));
-  *(const char **)target(base, f) = arena_strdup(r->arena, value->valuestring);
+  *(const char **)target(base, f) = arena_strdup(r->arena, value->text);
   return STATUS_OK;
 }
 
 // A string for the file's reader only.
-enum status fields_read_remark(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_remark(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   (void)f;
   (void)base;
   return check_string(r, value);
 }
 
-static enum status check_number(struct reader *r, const cJSON *value, const struct field *f) {
-  if (!cJSON_IsNumber(value))
+static enum status check_number(struct reader *r, const struct json *value, const struct field *f) {
+  if (!json_is(value, JSON_NUMBER))
     return wrong_type(r, value, "a number");
-  double number = value->valuedouble;
+  double number = value->number;
   if (number < f->min || number > f->max)
     return FIELDS_FAIL(r, "%.15g is out of range; it must be in %.15g to %.15g", number, f->min,
                        f->max);
   return STATUS_OK;
 }
 
-enum status fields_read_number(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_number(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   TRY(check_number(r, value, f));
-  *(double *)target(base, f) = value->valuedouble;
+  *(double *)target(base, f) = value->number;
   return STATUS_OK;
 }
 
-enum status fields_read_integer(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_integer(struct reader *r, const struct json *value, const struct field *f,
                                 void *base) {
   TRY(check_number(r, value, f));
-  if (floor(value->valuedouble) != value->valuedouble)
-    return FIELDS_FAIL(r, "%.15g is not a whole number", value->valuedouble);
-  *(int *)target(base, f) = (int)value->valuedouble;
+  if (floor(value->number) != value->number)
+    return FIELDS_FAIL(r, "%.15g is not a whole number", value->number);
+  *(int *)target(base, f) = (int)value->number;
   return STATUS_OK;
 }
 
-enum status fields_read_bool(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_bool(struct reader *r, const struct json *value, const struct field *f,
                              void *base) {
-  if (!cJSON_IsBool(value))
+  if (!json_is_bool(value))
     return wrong_type(r, value, "true or false");
-  *(bool *)target(base, f) = cJSON_IsTrue(value);
+  *(bool *)target(base, f) = json_is(value, JSON_TRUE);
   return STATUS_OK;
 }
 
-enum status fields_find_choice(struct reader *r, const cJSON *value, const char *const *choices,
-                               int *index) {
-  if (!cJSON_IsString(value))
+enum status fields_find_choice(struct reader *r, const struct json *value,
+                               const char *const *choices, int *index) {
+  if (!json_is(value, JSON_STRING))
     return wrong_type(r, value, "a string");
   for (*index = 0; choices[*index]; ++*index)
-    if (strcmp(value->valuestring, choices[*index]) == 0)
+    if (strcmp(value->text, choices[*index]) == 0)
       return STATUS_OK;
-  hint_names(r, value->valuestring, choices, "The values here are");
-  return FIELDS_FAIL(r, "unknown value \"%s\"", value->valuestring);
+  hint_names(r, value->text, choices, "The values here are");
+  return FIELDS_FAIL(r, "unknown value \"%s\"", value->text);
 }
 
-enum status fields_read_choice(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_choice(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   int index;
   TRY(fields_find_choice(r, value, f->choices, &index));
@@ -162,7 +162,7 @@ enum status fields_read_choice(struct reader *r, const cJSON *value, const struc
 }
 
 // Two choices: false and true.
-enum status fields_read_switch(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_switch(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   int index;
   TRY(fields_find_choice(r, value, f->choices, &index));
@@ -170,10 +170,10 @@ enum status fields_read_switch(struct reader *r, const cJSON *value, const struc
   return STATUS_OK;
 }
 
-enum status fields_check_list(struct reader *r, const cJSON *value, int max, int *count) {
-  if (!cJSON_IsArray(value))
+enum status fields_check_list(struct reader *r, const struct json *value, int max, int *count) {
+  if (!json_is(value, JSON_ARRAY))
     return wrong_type(r, value, "a list");
-  *count = cJSON_GetArraySize(value);
+  *count = json_count(value);
   if (*count == 0)
     return FIELDS_FAIL(r, "must not be empty");
   if (*count > max)
@@ -182,17 +182,17 @@ enum status fields_check_list(struct reader *r, const cJSON *value, int max, int
 }
 
 // A list of globs: NULL-terminated. `f->min` is the least length of one.
-enum status fields_read_globs(struct reader *r, const cJSON *value, const struct field *f,
+enum status fields_read_globs(struct reader *r, const struct json *value, const struct field *f,
                               void *base) {
   int count;
   TRY(fields_check_list(r, value, INT32_MAX, &count));
   const char **globs = arena_array(r->arena, (size_t)count + 1, sizeof *globs);
   int i = 0;
-  for (const cJSON *m = value->child; m; m = m->next, i++) {
+  for (const struct json *m = value->first; m; m = m->next, i++) {
     json_push_index(&r->path, i);
-    if (!cJSON_IsString(m) || f->min > 0)
+    if (!json_is(m, JSON_STRING) || f->min > 0)
       TRY(check_string(r, m));
-    globs[i] = arena_strdup(r->arena, m->valuestring);
+    globs[i] = arena_strdup(r->arena, m->text);
     json_pop(&r->path);
   }
   *(const char ***)target(base, f) = globs;

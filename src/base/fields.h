@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 struct reader {
-  const char *text, *file;  // the document, and its name for messages
+  const struct json *root;  // the document
+  const char *file;         // its name for messages
   struct json_path path;
   struct arena *arena;  // of what is read
   struct diag *diag;
@@ -21,7 +22,8 @@ struct reader {
 struct field {
   const char *key;
   // Reads the member's value to the object at `base`.
-  enum status (*read)(struct reader *r, const cJSON *value, const struct field *f, void *base);
+  enum status (*read)(struct reader *r, const struct json *value, const struct field *f,
+                      void *base);
   size_t offset;  // in the object
   bool optional;
   double min, max;             // of numbers
@@ -31,7 +33,7 @@ struct field {
 
 // The messages' common form; the format must be a literal.
 #define FIELDS_FAIL(r, ...)                                                                        \
-  json_fail((r)->text, (r)->file, &(r)->path, STATUS_POLICY, (r)->diag, __VA_ARGS__)
+  json_fail((r)->root, (r)->file, &(r)->path, STATUS_POLICY, (r)->diag, __VA_ARGS__)
 
 // Rows of a table, which END ends. NUMBER, INTEGER: `member` of `type`, from min to max.
 #define END                                                                                        \
@@ -54,23 +56,23 @@ struct field {
   { key, fields_read_section, 0, false, 0, 0, NULL, fields }
 
 // An object of the fields, read to the struct at `base`.
-enum status fields_read_object(struct reader *r, const cJSON *object, const struct field *fields,
-                               void *base);
+enum status fields_read_object(struct reader *r, const struct json *object,
+                               const struct field *fields, void *base);
 
 // Readers for rows. Strings, lists and globs must not be empty (of globs, `min` 0 allows it). A
 // remark is a string that nobody keeps; a choice is the index among the row's choices, written as
 // an int; a switch is a choice of two, written as a bool.
-typedef enum status fields_reader(struct reader *r, const cJSON *value, const struct field *f,
+typedef enum status fields_reader(struct reader *r, const struct json *value, const struct field *f,
                                   void *base);
 fields_reader fields_read_section, fields_read_string, fields_read_remark, fields_read_number,
     fields_read_integer, fields_read_bool, fields_read_choice, fields_read_switch,
     fields_read_globs;
 
 // The index of a string among NULL-terminated choices.
-enum status fields_find_choice(struct reader *r, const cJSON *value, const char *const *choices,
-                               int *index);
+enum status fields_find_choice(struct reader *r, const struct json *value,
+                               const char *const *choices, int *index);
 
 // That the value is a list of 1 to max elements; their number.
-enum status fields_check_list(struct reader *r, const cJSON *value, int max, int *count);
+enum status fields_check_list(struct reader *r, const struct json *value, int max, int *count);
 
 #endif

@@ -34,24 +34,11 @@ int json_utf8_length(const char *text) {
 // U+EF80 to U+EFFF stand for the bytes 0x80 to 0xff that are not part of valid UTF-8. In UTF-8 they
 // are EE BE 80 to EE BF BF. Where such a character is itself in a string, its three bytes are
 // written as if they were invalid, so that reading gives back exactly what was written.
-static bool is_stand_in(const char *text) {
-  return text[0] == '\xee' && (text[1] == '\xbe' || text[1] == '\xbf') && text[2] != '\0';
-}
-
-void json_restore_bytes(char *text) {
-  char *in = strchr(text, 0xee);
-  if (!in)
-    return;
-  char *out = in;
-  while (*in) {
-    if (is_stand_in(in)) {
-      *out++ = (char)(0x80 | ((unsigned char)in[1] & 1) << 6 | ((unsigned char)in[2] & 0x3f));
-      in += 3;
-    } else {
-      *out++ = *in++;
-    }
-  }
-  *out = '\0';
+int json_stand_in(const char *text) {
+  const unsigned char *t = (const unsigned char *)text;
+  if (t[0] != 0xee || (t[1] != 0xbe && t[1] != 0xbf) || t[2] == 0)
+    return 0;
+  return 0x80 | (t[1] & 1) << 6 | (t[2] & 0x3f);
 }
 
 static void write_ascii_escape(FILE *out, unsigned char c) {
@@ -73,7 +60,7 @@ static void write_string(FILE *out, const char *text) {
     unsigned char c = (unsigned char)*p;
     int length = c < 0x80 ? 1 : json_utf8_length(p);
     bool escaped = c < 0x20 || c == '"' || c == '\\' || c == 0x7f;
-    if (!escaped && length > 0 && !is_stand_in(p)) {
+    if (!escaped && length > 0 && !json_stand_in(p)) {
       p += length;
       continue;
     }
@@ -183,17 +170,17 @@ void json_bool(struct json_writer *w, const char *key, bool value) {
   fputs(value ? "true" : "false", w->out);
 }
 
-bool json_to_number(const cJSON *item, double *out) {
+bool json_to_number(const struct json *value, double *out) {
   static const struct {
     const char *text;
     double value;
   } words[] = {{"inf", INFINITY}, {"-inf", -INFINITY}, {"nan", NAN}};
-  if (cJSON_IsNumber(item)) {
-    *out = item->valuedouble;
+  if (json_is(value, JSON_NUMBER)) {
+    *out = value->number;
     return true;
   }
-  for (size_t i = 0; cJSON_IsString(item) && i < sizeof words / sizeof words[0]; i++) {
-    if (strcmp(item->valuestring, words[i].text) == 0) {
+  for (size_t i = 0; json_is(value, JSON_STRING) && i < sizeof words / sizeof words[0]; i++) {
+    if (strcmp(value->text, words[i].text) == 0) {
       *out = words[i].value;
       return true;
     }

@@ -36,11 +36,11 @@ static enum status copy_result(struct merge *m, const char *from, const char *to
   return diag_fail(m->diag, STATUS_IO, "cannot be made: %s", strerror(error));
 }
 
-static enum status merge_model(struct merge *m, const char *from, const cJSON *row) {
-  const cJSON *name = cJSON_GetObjectItemCaseSensitive(row, "model");
-  if (!cJSON_IsString(name))
+static enum status merge_model(struct merge *m, const char *from, const struct json *row) {
+  const struct json *name = json_member(row, "model");
+  if (!json_is(name, JSON_STRING))
     return diag_fail(m->diag, STATUS_DATA, "a model has no name");
-  const char *key = arena_strdup(m->arena, name->valuestring);
+  const char *key = arena_strdup(m->arena, name->text);
   if (map_get(&m->known, 0, key) >= 0)
     return STATUS_OK;
   map_put(&m->known, 0, key, (int)m->count);
@@ -60,21 +60,18 @@ static enum status merge_model(struct merge *m, const char *from, const cJSON *r
 }
 
 static enum status merge_out(struct merge *m, const char *from) {
-  cJSON *root;
-  const char *text, *path = arena_printf(m->arena, "%s/summary.json", from);
+  const struct json *root;
+  const char *path = arena_printf(m->arena, "%s/summary.json", from);
   diag_hint(m->diag, "An output folder of `batch` holds summary.json once the batch has ended.");
-  TRY(json_read(&root, &text, path, STATUS_DATA, m->arena, m->diag));
+  TRY(json_read(&root, path, STATUS_DATA, m->arena, m->diag));
   diag_clear(m->diag);
   diag_at(m->diag, from, NULL, NULL);
-  const cJSON *models = cJSON_GetObjectItemCaseSensitive(root, "models");
-  enum status status = cJSON_IsArray(models)
-                           ? STATUS_OK
-                           : diag_fail(m->diag, STATUS_DATA, "summary.json lists no models");
-  for (const cJSON *row = models ? models->child : NULL; row && status == STATUS_OK;
-       row = row->next)
-    status = merge_model(m, from, row);
-  cJSON_Delete(root);
-  return status;
+  const struct json *models = json_member(root, "models");
+  if (!json_is(models, JSON_ARRAY))
+    return diag_fail(m->diag, STATUS_DATA, "summary.json lists no models");
+  for (const struct json *row = models->first; row; row = row->next)
+    TRY(merge_model(m, from, row));
+  return STATUS_OK;
 }
 
 static int compare_results(const void *a, const void *b) {

@@ -28,40 +28,38 @@ const char *outcome_name(enum outcome o) {
 
 // ---- what a conversion left ----
 
-static const cJSON *member(const cJSON *object, const char *key) {
-  return object ? cJSON_GetObjectItemCaseSensitive(object, key) : NULL;
-}
-
-static int number_of(const cJSON *object, const char *key) {
+static int number_of(const struct json *object, const char *key) {
   double value;
-  return json_to_number(member(object, key), &value) && value >= 0 && value < INT32_MAX ? (int)value
-                                                                                        : 0;
+  return json_to_number(json_member(object, key), &value) && value >= 0 && value < INT32_MAX
+             ? (int)value
+             : 0;
 }
 
-static const char *string_of(const cJSON *object, const char *key, struct arena *a) {
-  const cJSON *item = member(object, key);
-  return cJSON_IsString(item) && item->valuestring[0] ? arena_strdup(a, item->valuestring) : NULL;
+static const char *string_of(const struct json *object, const char *key, struct arena *a) {
+  const struct json *item = json_member(object, key);
+  return json_is(item, JSON_STRING) && item->text[0] ? arena_strdup(a, item->text) : NULL;
 }
 
-static void take_plan(struct result *r, const cJSON *root, struct arena *a) {
-  const cJSON *plan = member(root, "plan");
+static void take_plan(struct result *r, const struct json *root, struct arena *a) {
+  const struct json *plan = json_member(root, "plan");
   r->policy = string_of(plan, "policy", a);
   r->statistics = string_of(plan, "statistics", a);
   r->float_nodes = number_of(plan, "float_nodes");
   r->narrow_nodes = number_of(plan, "narrow_nodes");
-  r->casts = number_of(member(root, "cost"), "casts");
-  const cJSON *wide = member(plan, "fp32_by_reason");
-  r->wide = arena_array(a, wide ? (size_t)cJSON_GetArraySize(wide) : 0, sizeof *r->wide);
-  for (const cJSON *m = wide ? wide->child : NULL; m; m = m->next)
-    if (m->string && cJSON_IsNumber(m))
-      r->wide[r->n_wide++] = (struct wide){arena_strdup(a, m->string), (int)m->valuedouble};
+  r->casts = number_of(json_member(root, "cost"), "casts");
+  const struct json *wide = json_member(plan, "fp32_by_reason");
+  r->wide = arena_array(a, wide ? (size_t)json_count(wide) : 0, sizeof *r->wide);
+  for (const struct json *m = json_first(wide); m; m = m->next)
+    if (m->key && json_is(m, JSON_NUMBER))
+      r->wide[r->n_wide++] = (struct wide){arena_strdup(a, m->key), (int)m->number};
 }
 
 // The first claim that does not hold, in a sentence.
-static const char *broken_claim(const cJSON *claim, const cJSON *verdict, struct arena *a) {
+static const char *broken_claim(const struct json *claim, const struct json *verdict,
+                                struct arena *a) {
   double measured = NAN, limit = NAN;
-  json_to_number(member(claim, "measured"), &measured);
-  json_to_number(member(claim, "limit"), &limit);
+  json_to_number(json_member(claim, "measured"), &measured);
+  json_to_number(json_member(claim, "limit"), &limit);
   const char *culprit = string_of(verdict, "first_nonfinite", a);
   const char *what = "first not finite";
   if (!culprit) {
@@ -74,22 +72,23 @@ static const char *broken_claim(const cJSON *claim, const cJSON *verdict, struct
                       culprit ? culprit : "");
 }
 
-static void take_verdict(struct result *r, const cJSON *root, struct arena *a) {
-  const cJSON *verdict = member(root, "verdict");
-  const cJSON *claims = member(verdict, "claims"), *outputs = member(verdict, "outputs");
-  for (const cJSON *c = claims ? claims->child : NULL; c; c = c->next) {
-    bool holds = cJSON_IsTrue(member(c, "holds"));
+static void take_verdict(struct result *r, const struct json *root, struct arena *a) {
+  const struct json *verdict = json_member(root, "verdict");
+  const struct json *claims = json_member(verdict, "claims"),
+                    *outputs = json_member(verdict, "outputs");
+  for (const struct json *c = json_first(claims); c; c = c->next) {
+    bool holds = json_is(json_member(c, "holds"), JSON_TRUE);
     r->claims++;
     r->claims_held += holds;
     if (!holds && !r->reason)
       r->reason = broken_claim(c, verdict, a);
   }
-  if (cJSON_IsFalse(member(verdict, "loads")) &&
-      cJSON_IsTrue(member(verdict, "engine_has_kernels")) && !r->reason)
+  if (json_is(json_member(verdict, "loads"), JSON_FALSE) &&
+      json_is(json_member(verdict, "engine_has_kernels"), JSON_TRUE) && !r->reason)
     r->reason = "ONNX Runtime does not load or run the result";
-  for (const cJSON *o = outputs ? outputs->child : NULL; o; o = o->next) {
+  for (const struct json *o = json_first(outputs); o; o = o->next) {
     double error;
-    if (!json_to_number(member(o, "relative_l2"), &error))
+    if (!json_to_number(json_member(o, "relative_l2"), &error))
       continue;
     r->worst_error =
         !r->has_error || error > r->worst_error || isnan(error) ? error : r->worst_error;
@@ -109,8 +108,8 @@ static const char *without_path(const char *text, const char *path, const char *
 }
 
 // What `convert --json` says of an error; the model itself is not named again.
-static const char *error_text(const cJSON *error, const struct zoo_model *m, const char *folder,
-                              struct arena *a) {
+static const char *error_text(const struct json *error, const struct zoo_model *m,
+                              const char *folder, struct arena *a) {
   const char *file = string_of(error, "file", a), *node = string_of(error, "node", a);
   const char *tensor = string_of(error, "tensor", a), *message = string_of(error, "message", a);
   if (file) {
@@ -144,10 +143,10 @@ static const char *last_message(const char *path, struct arena *a) {
   return found ? arena_strdup(a, found) : NULL;
 }
 
-static const char *reason_of(const struct ending *e, const cJSON *root, const struct zoo_model *m,
-                             const char *folder, struct arena *a) {
-  const cJSON *error = member(root, "error");
-  if (e->timed_out || cJSON_IsTrue(member(error, "timed_out")))
+static const char *reason_of(const struct ending *e, const struct json *root,
+                             const struct zoo_model *m, const char *folder, struct arena *a) {
+  const struct json *error = json_member(root, "error");
+  if (e->timed_out || json_is(json_member(error, "timed_out"), JSON_TRUE))
     return arena_printf(a, "took longer than %d s", e->limits.timeout);  // where it was, is chance
   if (!e->process.exited)
     return arena_printf(a, "ended by signal %d (%s)", e->process.code, strsignal(e->process.code));
@@ -172,10 +171,10 @@ static enum outcome outcome_of(const struct result *r, bool unchanged) {
 }
 
 // Killed from outside: by a person, or by the kernel for want of memory.
-static bool was_killed(const struct ending *e, const cJSON *root) {
+static bool was_killed(const struct ending *e, const struct json *root) {
   static const int numbers[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP};
-  const cJSON *error = member(root, "error");
-  if (e->timed_out || cJSON_IsTrue(member(error, "timed_out")))
+  const struct json *error = json_member(root, "error");
+  if (e->timed_out || json_is(json_member(error, "timed_out"), JSON_TRUE))
     return false;
   int by = e->process.exited ? number_of(error, "signal") : e->process.code;
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -198,9 +197,9 @@ void result_of_run(struct result *r, const struct zoo_model *m, const struct sur
                    const struct ending *e, const char *folder, struct arena *a) {
   begin(r, m, s);
   struct diag ignored = {0};
-  cJSON *root = NULL;
-  const char *text;
-  (void)json_read(&root, &text, arena_printf(a, "%s/" RESULT_CONVERT, folder), STATUS_DATA, a,
+  struct arena scratch = {0};
+  const struct json *root;
+  (void)json_read(&root, arena_printf(a, "%s/" RESULT_CONVERT, folder), STATUS_DATA, &scratch,
                   &ignored);
   r->status = e->process.exited && !e->timed_out && e->process.code <= STATUS_IO
                   ? (enum status)e->process.code
@@ -215,10 +214,11 @@ void result_of_run(struct result *r, const struct zoo_model *m, const struct sur
   } else {
     r->reason = reason_of(e, root, m, folder, a);
   }
-  r->outcome = outcome_of(r, cJSON_IsTrue(member(member(root, "plan"), "unchanged")));
+  r->outcome =
+      outcome_of(r, json_is(json_member(json_member(root, "plan"), "unchanged"), JSON_TRUE));
   r->killed = was_killed(e, root);
   r->transient = r->killed || (r->status == STATUS_IO && !e->limits.memory_mib);
-  cJSON_Delete(root);
+  arena_free(&scratch);
 }
 
 void result_not_started(struct result *r, const struct zoo_model *m, const struct surveyed *s,
@@ -278,7 +278,7 @@ enum status result_write(const struct result *r, const char *folder, struct diag
   return file_commit(&file, d);
 }
 
-static enum status read_error(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_error(struct reader *r, const struct json *value, const struct field *f,
                               void *base) {
   (void)f;
   struct result *result = base;
@@ -288,16 +288,15 @@ static enum status read_error(struct reader *r, const cJSON *value, const struct
   return STATUS_OK;
 }
 
-static enum status read_wide(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_wide(struct reader *r, const struct json *value, const struct field *f,
                              void *base) {
   (void)f;
   struct result *result = base;
-  result->wide = arena_array(r->arena, (size_t)cJSON_GetArraySize(value), sizeof *result->wide);
-  for (const cJSON *m = value->child; m; m = m->next) {
-    if (!m->string || !cJSON_IsNumber(m))
+  result->wide = arena_array(r->arena, (size_t)json_count(value), sizeof *result->wide);
+  for (const struct json *m = value->first; m; m = m->next) {
+    if (!m->key || !json_is(m, JSON_NUMBER))
       return FIELDS_FAIL(r, "expected numbers by reason");
-    result->wide[result->n_wide++] =
-        (struct wide){arena_strdup(r->arena, m->string), (int)m->valuedouble};
+    result->wide[result->n_wide++] = (struct wide){arena_strdup(r->arena, m->key), (int)m->number};
   }
   return STATUS_OK;
 }
@@ -337,15 +336,15 @@ bool result_read(struct result *r, const char *name, const char *folder, struct 
   *r = (struct result){0};
   const char *path = arena_printf(a, "%s/" RESULT_RESULT, folder);
   struct diag ignored = {0};
-  cJSON *root;
-  const char *text;
-  if (json_read(&root, &text, path, STATUS_DATA, a, &ignored) != STATUS_OK)
+  struct arena scratch = {0};
+  struct reader reader = {.file = path, .arena = a, .diag = &ignored};
+  bool good = json_read(&reader.root, path, STATUS_DATA, &scratch, &ignored) == STATUS_OK &&
+              fields_read_object(&reader, reader.root, fields, r) == STATUS_OK;
+  arena_free(&scratch);
+  if (!good)
     return false;
-  struct reader reader = {.text = text, .file = path, .arena = a, .diag = &ignored};
-  bool good = fields_read_object(&reader, root, fields, r) == STATUS_OK;
-  cJSON_Delete(root);
   r->folder = file_base(folder);
-  return good && (!name || strcmp(r->name, name) == 0);
+  return (!name || strcmp(r->name, name) == 0);
 }
 
 bool result_is_current(const struct result *r, const struct surveyed *s, const struct limits *l) {

@@ -59,15 +59,12 @@ static void add_model(struct zoo *z, const char *list, const struct line *l) {
 }
 
 static enum status read_line(struct zoo *z, const char *list, const char *text, struct diag *d) {
-  cJSON *root;
-  TRY(json_parse(&root, text, list, STATUS_POLICY, d));
   struct line line = {0};
-  struct reader r = {.text = text, .file = list, .arena = z->arena, .diag = d};
-  enum status status = fields_read_object(&r, root, fields, &line);
-  if (status == STATUS_OK)
-    add_model(z, list, &line);
-  cJSON_Delete(root);
-  return status;
+  struct reader r = {.file = list, .arena = z->arena, .diag = d};
+  TRY(json_parse(&r.root, text, list, STATUS_POLICY, z->arena, d));
+  TRY(fields_read_object(&r, r.root, fields, &line));
+  add_model(z, list, &line);
+  return STATUS_OK;
 }
 
 enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d) {

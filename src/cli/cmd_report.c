@@ -17,11 +17,11 @@ static enum status find_form(struct run *r, enum report_form *form) {
 static enum status read_and_write(struct run *r, struct report *report, enum report_form form,
                                   const char *output) {
   const struct settings *s = r->settings;
-  TRY(report_read(report, REPORT_PLAN, s->model, &r->arena, r->diag));
+  TRY(report_read(report, REPORT_PLAN, s->model, r->diag));
   if (s->trace)
-    TRY(report_read(report, REPORT_TRACE, s->trace, &r->arena, r->diag));
+    TRY(report_read(report, REPORT_TRACE, s->trace, r->diag));
   if (s->verdict)
-    TRY(report_read(report, REPORT_VERDICT, s->verdict, &r->arena, r->diag));
+    TRY(report_read(report, REPORT_VERDICT, s->verdict, r->diag));
   TRY(report_check(report, r->diag));
   return report_write(report, form, output, r->diag);
 }

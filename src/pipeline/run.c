@@ -340,10 +340,15 @@ enum status run_plan(struct run *r) {
 
 enum status run_read_plan(struct run *r) {
   run_enter(r, STAGE_READ);
-  int opset;
-  TRY(plan_read_opset(&opset, r->settings->plan, &r->arena, r->diag));
-  TRY(raise_to(r, opset));
-  return plan_read(&r->plan, &r->graph, r->settings->plan, &r->arena, r->diag);
+  struct arena scratch = {0};
+  struct plan_file file;
+  enum status status = plan_open(&file, r->settings->plan, &scratch, r->diag);
+  if (status == STATUS_OK)
+    status = raise_to(r, file.opset_raised_to);
+  if (status == STATUS_OK)
+    status = plan_read(&r->plan, &r->graph, &file, &r->arena, r->diag);
+  arena_free(&scratch);
+  return status;
 }
 
 enum status run_rewrite(struct run *r) {

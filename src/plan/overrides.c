@@ -16,7 +16,7 @@ enum { OVERRIDES_MAX = 1000 };
 
 static const char *const format_names[] = {"fp16", "bf16", "fp32", NULL};
 
-static enum status read_format(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_format(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   static const enum format_id ids[] = {FORMAT_FP16, FORMAT_BF16, FORMAT_FP32};
   int index;
@@ -26,7 +26,7 @@ static enum status read_format(struct reader *r, const cJSON *value, const struc
   return STATUS_OK;
 }
 
-static enum status read_scale(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_scale(struct reader *r, const struct json *value, const struct field *f,
                               void *base) {
   struct override *o = base;
   double scale;
@@ -48,14 +48,14 @@ static const struct field override_fields[] = {
     END,
 };
 
-static enum status read_list(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_list(struct reader *r, const struct json *value, const struct field *f,
                              void *base) {
   struct overrides *o = base;
   int count;
   (void)f;
   TRY(fields_check_list(r, value, OVERRIDES_MAX, &count));
   o->list = arena_array(r->arena, (size_t)count, sizeof *o->list);
-  for (const cJSON *m = value->child; m; m = m->next) {
+  for (const struct json *m = value->first; m; m = m->next) {
     json_push_index(&r->path, o->count);
     TRY(fields_read_object(r, m, override_fields, &o->list[o->count++]));
     json_pop(&r->path);
@@ -73,12 +73,11 @@ static const struct field file_fields[] = {
 enum status overrides_read(struct overrides *o, const char *path, struct arena *a, struct diag *d) {
   *o = (struct overrides){.file = arena_strdup(a, file_base(path))};
   struct reader r = {.file = path, .arena = a, .diag = d};
-  cJSON *root;
-  TRY(json_read(&root, &r.text, path, STATUS_POLICY, a, d));
-  enum status status = fields_read_object(&r, root, file_fields, o);
-  cJSON_Delete(root);
-  sha256_hex(r.text, strlen(r.text), o->sha256);
-  return status;
+  char *text;
+  TRY(json_read_text(&text, path, STATUS_POLICY, a, d));
+  TRY(json_parse(&r.root, text, path, STATUS_POLICY, a, d));
+  sha256_hex(text, strlen(text), o->sha256);
+  return fields_read_object(&r, r.root, file_fields, o);
 }
 
 struct rule override_rule(const struct override *o, struct arena *a) {

@@ -313,15 +313,20 @@ bool plan_cast_available(const struct graph *g, int n, enum format_id f);
 // Sets p->headroom and p->headroom_value from the values' formats and fits.
 void plan_find_headroom(struct plan *p, struct graph *g);
 
-// Plan file. A plan of a model whose opset was raised is read with such a model: plan_read_opset
-// says to what (0: as it is). plan_read checks: the model's SHA-256, that every node and value
-// exists, that every format is one that the operator's schema allows at that place (each illegal
-// edit is named).
+// A plan file is opened, then read with the model: where its opset was raised for the plan, with
+// one that was raised so. plan_read checks: the model's SHA-256, that every node and value exists,
+// that every format is one that the operator's schema allows at that place (each illegal edit is
+// named). What plan_open puts into its arena is not needed after plan_read.
+struct plan_file {
+  const char *path;
+  const struct json *root;
+  int opset_raised_to;  // 0: as it was
+};
+enum status plan_open(struct plan_file *file, const char *path, struct arena *a, struct diag *d);
+enum status plan_read(struct plan *p, struct graph *g, const struct plan_file *file,
+                      struct arena *a, struct diag *d);
 enum status plan_write(const struct plan *p, const struct graph *g, const char *path,
                        struct diag *d);
 void plan_print(const struct plan *p, const struct graph *g, FILE *out);  // what plan_write writes
-enum status plan_read_opset(int *raised_to, const char *path, struct arena *a, struct diag *d);
-enum status plan_read(struct plan *p, struct graph *g, const char *path, struct arena *a,
-                      struct diag *d);
 
 #endif

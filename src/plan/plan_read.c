@@ -16,7 +16,7 @@ enum { CONTRADICTIONS_SHOWN = 20 };
 
 // ---- nodes ----
 
-static enum status find_scope(struct plan_reader *r, const cJSON *item, int *scope) {
+static enum status find_scope(struct plan_reader *r, const struct json *item, int *scope) {
   const char *path;
   TRY(reader_text(r, item, "scope", &path));
   *scope = map_get(&r->scopes, 0, path);
@@ -33,33 +33,33 @@ static enum status check_node_format(struct plan_reader *r, int n) {
   return READ_FAIL(r, "%s", why);
 }
 
-static enum status read_wide_variables(struct plan_reader *r, const cJSON *item, int n) {
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "wide_variables"), *var;
-  cJSON_ArrayForEach(var, list) {
-    if (!cJSON_IsNumber(var) || var->valuedouble < 0 || var->valuedouble > 63)
+static enum status read_wide_variables(struct plan_reader *r, const struct json *item, int n) {
+  const struct json *list = json_member(item, "wide_variables"), *var;
+  for (var = json_first(list); var; var = var->next) {
+    if (!json_is(var, JSON_NUMBER) || var->number < 0 || var->number > 63)
       return READ_FAIL(r, "\"wide_variables\" is not a list of numbers from 0 to 63");
-    r->plan->nodes[n].wide_vars |= 1ull << (int)var->valuedouble;
+    r->plan->nodes[n].wide_vars |= 1ull << (int)var->number;
   }
   return STATUS_OK;
 }
 
 // For people, as a reason is: an unknown one is none.
-static enum pattern pattern_member(const cJSON *item) {
-  const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "pattern");
-  for (int k = 1; name && cJSON_IsString(name) && k < PATTERN_COUNT; k++)
-    if (strcmp(pattern_name((enum pattern)k), name->valuestring) == 0)
+static enum pattern pattern_member(const struct json *item) {
+  const struct json *name = json_member(item, "pattern");
+  for (int k = 1; name && json_is(name, JSON_STRING) && k < PATTERN_COUNT; k++)
+    if (strcmp(pattern_name((enum pattern)k), name->text) == 0)
       return (enum pattern)k;
   return PATTERN_NONE;
 }
 
 // The operands of a product are looked at when the values are read.
-static enum status read_operands(struct plan_reader *r, const cJSON *item, int n) {
+static enum status read_operands(struct plan_reader *r, const struct json *item, int n) {
   struct node_plan *node = &r->plan->nodes[n];
-  const cJSON *operands = cJSON_GetObjectItemCaseSensitive(item, "operands");
-  const cJSON *reason = cJSON_GetObjectItemCaseSensitive(item, "operands_reason");
+  const struct json *operands = json_member(item, "operands");
+  const struct json *reason = json_member(item, "operands_reason");
   node->product = operands || reason;
   reader_reason(item, "operands_reason", &node->operands_reason);
-  if (cJSON_GetObjectItemCaseSensitive(item, "operands_because_of"))
+  if (json_member(item, "operands_because_of"))
     TRY(reader_label(r, item, "operands_because_of", &node->operands_value));
   if (!operands)
     return STATUS_OK;
@@ -82,28 +82,28 @@ static enum status read_operands(struct plan_reader *r, const cJSON *item, int n
   return STATUS_OK;
 }
 
-static bool is_scale(const cJSON *item) {
-  return cJSON_IsNumber(item) && item->valuedouble >= SCALE_LOG2_MIN &&
-         item->valuedouble <= SCALE_LOG2_MAX && item->valuedouble == floor(item->valuedouble);
+static bool is_scale(const struct json *item) {
+  return json_is(item, JSON_NUMBER) && item->number >= SCALE_LOG2_MIN &&
+         item->number <= SCALE_LOG2_MAX && item->number == floor(item->number);
 }
 
-static enum status read_scales(struct plan_reader *r, const cJSON *item, int n) {
+static enum status read_scales(struct plan_reader *r, const struct json *item, int n) {
   struct node_plan *node = &r->plan->nodes[n];
-  const cJSON *output = cJSON_GetObjectItemCaseSensitive(item, "output_scale_log2");
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "input_scales_log2"), *scale;
+  const struct json *output = json_member(item, "output_scale_log2");
+  const struct json *list = json_member(item, "input_scales_log2"), *scale;
   int n_inputs = r->graph->nodes[n].n_inputs, k = 0;
   if (output && !is_scale(output))
     return READ_FAIL(r, "\"output_scale_log2\" is not a whole number from -126 to 126");
-  if (list && cJSON_GetArraySize(list) != n_inputs)
+  if (list && json_count(list) != n_inputs)
     return READ_FAIL(r, "\"input_scales_log2\" must have %d entries, one for each input", n_inputs);
   int *scales = arena_array(r->arena, (size_t)n_inputs, sizeof *scales);
-  cJSON_ArrayForEach(scale, list) {
+  for (scale = json_first(list); scale; scale = scale->next) {
     if (!is_scale(scale))
       return READ_FAIL(r, "\"input_scales_log2\" is not a list of whole numbers from -126 to 126");
-    scales[k++] = (int)scale->valuedouble;
+    scales[k++] = (int)scale->number;
   }
   node->input_scales = list ? scales : NULL;
-  node->output_scale = output ? (int)output->valuedouble : 0;
+  node->output_scale = output ? (int)output->number : 0;
   if ((list || output) && node->format == FORMAT_FP32)
     return READ_FAIL(r, "a node in fp32 has no scales: take them out, or give it a narrow format");
   if (node->format != FORMAT_FP32 && !scale_consistent(r->graph, r->plan, n))
@@ -112,7 +112,7 @@ static enum status read_scales(struct plan_reader *r, const cJSON *item, int n) 
   return STATUS_OK;
 }
 
-static enum status read_node(struct plan_reader *r, const cJSON *item) {
+static enum status read_node(struct plan_reader *r, const struct json *item) {
   int scope, index;
   const char *op, *label;
   TRY(find_scope(r, item, &scope));
@@ -140,11 +140,11 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
   node->reason = edited ? REASON_EDITED : REASON_NONE;
   node->pattern = pattern_member(item);
   reader_reason(item, "reason", &node->reason);
-  if (cJSON_GetObjectItemCaseSensitive(item, "tried"))
+  if (json_member(item, "tried"))
     TRY(reader_format(r, item, "tried", &node->reason_format));
-  if (cJSON_GetObjectItemCaseSensitive(item, "allowed_from_opset"))
+  if (json_member(item, "allowed_from_opset"))
     TRY(reader_integer(r, item, "allowed_from_opset", &node->opset_needed));
-  if (cJSON_GetObjectItemCaseSensitive(item, "because_of"))
+  if (json_member(item, "because_of"))
     TRY(reader_label(r, item, "because_of", &node->reason_value));
   TRY(read_wide_variables(r, item, n));
   TRY(read_operands(r, item, n));
@@ -152,7 +152,7 @@ static enum status read_node(struct plan_reader *r, const cJSON *item) {
   return read_scales(r, item, n);
 }
 
-static enum status read_nodes(struct plan_reader *r, const cJSON *root) {
+static enum status read_nodes(struct plan_reader *r, const struct json *root) {
   for (int n = 0; n < r->plan->n_nodes; n++)
     r->plan->nodes[n] = (struct node_plan){.class = CLASS_KEEP,
                                            .rule_id = "",
@@ -161,11 +161,11 @@ static enum status read_nodes(struct plan_reader *r, const cJSON *root) {
                                            .reason_value = -1,
                                            .reason_format = r->plan->ladder[0],
                                            .operands_value = -1};
-  const cJSON *nodes, *item;
+  const struct json *nodes, *item;
   TRY(reader_member(r, root, "nodes", &nodes));
   json_push_key(&r->at, "nodes");
   int k = 0;
-  cJSON_ArrayForEach(item, nodes) {
+  for (item = json_first(nodes); item; item = item->next) {
     int depth = r->at.depth;
     json_push_index(&r->at, k++);
     if (read_node(r, item) != STATUS_OK)
@@ -178,7 +178,7 @@ static enum status read_nodes(struct plan_reader *r, const cJSON *root) {
 
 // ---- values ----
 
-static enum status read_fit(struct plan_reader *r, const cJSON *item, struct fit *fit) {
+static enum status read_fit(struct plan_reader *r, const struct json *item, struct fit *fit) {
   const struct {
     const char *key;
     double *out;
@@ -189,19 +189,19 @@ static enum status read_fit(struct plan_reader *r, const cJSON *item, struct fit
                  {"sqnr_db", &fit->sqnr_db},
                  {"lost_updates_fraction", &fit->lost_fraction}};
   for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++) {
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(item, numbers[k].key);
+    const struct json *number = json_member(item, numbers[k].key);
     if (number && !json_to_number(number, numbers[k].out))
       return READ_FAIL(r, "\"%s\" is not a number", numbers[k].key);
   }
-  fit->accumulates = cJSON_GetObjectItemCaseSensitive(item, "lost_updates_fraction") != NULL;
+  fit->accumulates = json_member(item, "lost_updates_fraction") != NULL;
   reader_reason(item, "reason", &fit->reason);
   return STATUS_OK;
 }
 
-static enum status read_numbers(struct plan_reader *r, const cJSON *item, const char *const *keys,
-                                double *const *out, size_t count) {
+static enum status read_numbers(struct plan_reader *r, const struct json *item,
+                                const char *const *keys, double *const *out, size_t count) {
   for (size_t k = 0; k < count; k++) {
-    const cJSON *number;
+    const struct json *number;
     TRY(reader_member(r, item, keys[k], &number));
     if (!json_to_number(number, out[k]))
       return READ_FAIL(r, "\"%s\" is not a number", keys[k]);
@@ -209,26 +209,26 @@ static enum status read_numbers(struct plan_reader *r, const cJSON *item, const 
   return STATUS_OK;
 }
 
-static enum status read_window_scales(struct plan_reader *r, const cJSON *item,
+static enum status read_window_scales(struct plan_reader *r, const struct json *item,
                                       struct operand_plan *out) {
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "scale_log2_by_window"), *scale;
-  int *scales = arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *scales);
-  cJSON_ArrayForEach(scale, list) {
-    if (!cJSON_IsNumber(scale) || fabs(scale->valuedouble) > 1000)
+  const struct json *list = json_member(item, "scale_log2_by_window"), *scale;
+  int *scales = arena_array(r->arena, (size_t)json_count(list), sizeof *scales);
+  for (scale = json_first(list); scale; scale = scale->next) {
+    if (!json_is(scale, JSON_NUMBER) || fabs(scale->number) > 1000)
       return READ_FAIL(r, "\"scale_log2_by_window\" is not a list of small numbers");
-    scales[out->n_window_scales++] = (int)scale->valuedouble;
+    scales[out->n_window_scales++] = (int)scale->number;
   }
   out->window_scales = list ? scales : NULL;
   return STATUS_OK;
 }
 
 // Of a weight in blocks; the scales follow from the weight.
-static enum status read_blocks(struct plan_reader *r, const cJSON *object, int v,
+static enum status read_blocks(struct plan_reader *r, const struct json *object, int v,
                                struct operand_plan *o) {
   const Onnx__TensorProto *weight = graph_constant(r->graph, v);
   if (!weight)
     return READ_FAIL(r, "an \"operand\" of 4 bits is for constants");
-  const cJSON *axis, *size, *bytes;
+  const struct json *axis, *size, *bytes;
   TRY(reader_member(r, object, "axis", &axis));
   TRY(reader_member(r, object, "block_size", &size));
   TRY(reader_member(r, object, "bytes", &bytes));
@@ -236,23 +236,23 @@ static enum status read_blocks(struct plan_reader *r, const cJSON *object, int v
   if (o->axis < 0 || (size_t)o->axis >= weight->n_dims)
     return READ_FAIL(r, "operand.axis is not an axis of the weight");
   double length = (double)weight->dims[o->axis];
-  if (!cJSON_IsNumber(size) || !(size->valuedouble >= 1 && size->valuedouble <= length) ||
-      size->valuedouble != floor(size->valuedouble))
+  if (!json_is(size, JSON_NUMBER) || !(size->number >= 1 && size->number <= length) ||
+      size->number != floor(size->number))
     return READ_FAIL(r, "operand.block_size is not a whole number from 1 to %.0f, the axis' length",
                      length);
-  o->block_size = (int64_t)size->valuedouble;
-  o->bytes = cJSON_IsNumber(bytes) && bytes->valuedouble >= 0 && bytes->valuedouble < 1e18
-                 ? (uint64_t)bytes->valuedouble
+  o->block_size = (int64_t)size->number;
+  o->bytes = json_is(bytes, JSON_NUMBER) && bytes->number >= 0 && bytes->number < 1e18
+                 ? (uint64_t)bytes->number
                  : 0;
-  const cJSON *most = cJSON_GetObjectItemCaseSensitive(object, "scale_log2_most");
+  const struct json *most = json_member(object, "scale_log2_most");
   o->scale_log2_most = o->scale_log2;
   if (most && is_scale(most))
-    o->scale_log2_most = (int)most->valuedouble;
+    o->scale_log2_most = (int)most->number;
   return STATUS_OK;
 }
 
-static enum status read_operand(struct plan_reader *r, const cJSON *item, int v) {
-  const cJSON *object = cJSON_GetObjectItemCaseSensitive(item, "operand"), *scale;
+static enum status read_operand(struct plan_reader *r, const struct json *item, int v) {
+  const struct json *object = json_member(item, "operand"), *scale;
   if (!object)
     return STATUS_OK;
   struct operand_plan *o = arena_alloc(r->arena, sizeof *o);
@@ -263,9 +263,9 @@ static enum status read_operand(struct plan_reader *r, const cJSON *item, int v)
   TRY(reader_member(r, object, "scale_log2", &scale));
   int least, most;
   quantise_scale_range(r->plan, &least, &most);
-  if (!cJSON_IsNumber(scale) || scale->valuedouble < least || scale->valuedouble > most)
+  if (!json_is(scale, JSON_NUMBER) || scale->number < least || scale->number > most)
     return READ_FAIL(r, "operand.scale_log2 is not a number from %d to %d", least, most);
-  o->scale_log2 = (int)scale->valuedouble;
+  o->scale_log2 = (int)scale->number;
   if (policy_is_weight_format(r->plan->operand_format))
     TRY(read_blocks(r, object, v, o));
   r->plan->values[v].operand = o;
@@ -318,7 +318,7 @@ static void warn_of_contradiction(struct plan_reader *r, int v, struct copy said
       copy_text(r, (struct copy){stays->format, stays->scale_log2}));
 }
 
-static enum status read_value(struct plan_reader *r, const cJSON *item) {
+static enum status read_value(struct plan_reader *r, const struct json *item) {
   int scope;
   const char *name;
   TRY(find_scope(r, item, &scope));
@@ -328,13 +328,13 @@ static enum status read_value(struct plan_reader *r, const cJSON *item) {
     return READ_FAIL(r, "the model has no fp32 value \"%s\" there", name);
   enum format_id format;
   TRY(reader_format(r, item, "format", &format));
-  const cJSON *scale;
+  const struct json *scale;
   TRY(reader_member(r, item, "scale_log2", &scale));
   if (!is_scale(scale))
     return READ_FAIL(r, "\"scale_log2\" is not a whole number from -126 to 126");
   const struct value_plan *value = &r->plan->values[v];
-  if (format != value->format || (int)scale->valuedouble != value->scale_log2)
-    warn_of_contradiction(r, v, (struct copy){format, (int)scale->valuedouble});
+  if (format != value->format || (int)scale->number != value->scale_log2)
+    warn_of_contradiction(r, v, (struct copy){format, (int)scale->number});
   TRY(read_operand(r, item, v));
   return read_fit(r, item, &r->plan->values[v].fit);
 }
@@ -351,7 +351,7 @@ static enum status check_given_out(struct plan_reader *r, int v) {
   return STATUS_OK;
 }
 
-static enum status read_values(struct plan_reader *r, const cJSON *root) {
+static enum status read_values(struct plan_reader *r, const struct json *root) {
   struct plan *p = r->plan;
   for (int v = 0; v < p->n_values; v++) {
     bool fp32 = graph_is_fp32(r->graph, v);
@@ -362,11 +362,11 @@ static enum status read_values(struct plan_reader *r, const cJSON *root) {
       TRY(check_given_out(r, v));
     }
   }
-  const cJSON *values, *item;
+  const struct json *values, *item;
   TRY(reader_member(r, root, "values", &values));
   json_push_key(&r->at, "values");
   int k = 0;
-  cJSON_ArrayForEach(item, values) {
+  for (item = json_first(values); item; item = item->next) {
     int depth = r->at.depth;
     json_push_index(&r->at, k++);
     if (read_value(r, item) != STATUS_OK)
@@ -379,8 +379,8 @@ static enum status read_values(struct plan_reader *r, const cJSON *root) {
 
 // ---- the file ----
 
-static enum status read_plan(struct plan_reader *r, const cJSON *root) {
-  if (!cJSON_IsObject(root))
+static enum status read_plan(struct plan_reader *r, const struct json *root) {
+  if (!json_is(root, JSON_OBJECT))
     return READ_FAIL(r, "not a plan file");
   TRY(plan_read_head(r, root));
   TRY(read_nodes(r, root));
@@ -393,15 +393,16 @@ static enum status read_plan(struct plan_reader *r, const cJSON *root) {
   return diag_list_end(&r->errors, r->diag, "entries cannot be applied, as named above");
 }
 
-enum status plan_read(struct plan *p, struct graph *g, const char *path, struct arena *a,
-                      struct diag *d) {
+enum status plan_read(struct plan *p, struct graph *g, const struct plan_file *file,
+                      struct arena *a, struct diag *d) {
   *p = (struct plan){
       .values = arena_array(a, (size_t)g->n_values, sizeof *p->values),
       .nodes = arena_array(a, (size_t)g->n_nodes, sizeof *p->nodes),
       .n_values = g->n_values,
       .n_nodes = g->n_nodes,
   };
-  struct plan_reader r = {.plan = p, .graph = g, .arena = a, .diag = d, .path = path};
+  struct plan_reader r = {
+      .plan = p, .graph = g, .arena = a, .diag = d, .path = file->path, .root = file->root};
   r.scopes.arena = a;
   r.seen = arena_array(a, (size_t)g->n_nodes, sizeof *r.seen);
   for (int s = 0; s < g->n_scopes; s++)
@@ -409,27 +410,19 @@ enum status plan_read(struct plan *p, struct graph *g, const char *path, struct 
   r.labels.arena = r.rules.arena = a;
   for (int v = 0; v < g->n_values; v++)
     map_put(&r.labels, 0, graph_value_label(g, v), v);
-  cJSON *root;
-  TRY(json_read(&root, &r.text, path, STATUS_POLICY, a, d));
-  enum status status = read_plan(&r, root);
-  cJSON_Delete(root);
-  return status;
+  return read_plan(&r, r.root);
 }
 
-enum status plan_read_opset(int *raised_to, const char *path, struct arena *a, struct diag *d) {
-  cJSON *root;
-  struct plan_reader r = {.arena = a, .diag = d, .path = path};
-  TRY(json_read(&root, &r.text, path, STATUS_POLICY, a, d));
-  const cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
-  const cJSON *opset = cJSON_GetObjectItemCaseSensitive(model, "opset_raised_to");
-  enum status status = STATUS_OK;
-  *raised_to = 0;
+enum status plan_open(struct plan_file *file, const char *path, struct arena *a, struct diag *d) {
+  *file = (struct plan_file){.path = path};
+  TRY(json_read(&file->root, path, STATUS_POLICY, a, d));
+  struct plan_reader r = {.arena = a, .diag = d, .path = path, .root = file->root};
+  const struct json *model = json_member(r.root, "model");
+  if (!json_member(model, "opset_raised_to"))
+    return STATUS_OK;
   json_push_key(&r.at, "model");
-  if (opset)
-    status = reader_integer(&r, model, "opset_raised_to", raised_to);
-  if (status == STATUS_OK && opset &&
-      (*raised_to < RAISE_OPSET_LEAST || *raised_to > RAISE_OPSET_MOST))
-    status = READ_FAIL(&r, "opset_raised_to is out of range");
-  cJSON_Delete(root);
-  return status;
+  TRY(reader_integer(&r, model, "opset_raised_to", &file->opset_raised_to));
+  if (file->opset_raised_to < RAISE_OPSET_LEAST || file->opset_raised_to > RAISE_OPSET_MOST)
+    return READ_FAIL(&r, "opset_raised_to is out of range");
+  return STATUS_OK;
 }

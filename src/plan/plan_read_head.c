@@ -27,16 +27,16 @@ static bool constants_rule_find(const char *name, enum constants_rule *out) {
 }
 
 // A list of strings, NULL-terminated.
-static enum status reader_texts(struct plan_reader *r, const cJSON *object, const char *key,
+static enum status reader_texts(struct plan_reader *r, const struct json *object, const char *key,
                                 const char ***out) {
-  const cJSON *list, *item;
+  const struct json *list, *item;
   TRY(reader_member(r, object, key, &list));
   size_t count = 0;
-  *out = arena_array(r->arena, (size_t)cJSON_GetArraySize(list) + 1, sizeof **out);
-  cJSON_ArrayForEach(item, list) {
-    if (!cJSON_IsString(item))
+  *out = arena_array(r->arena, (size_t)json_count(list) + 1, sizeof **out);
+  for (item = json_first(list); item; item = item->next) {
+    if (!json_is(item, JSON_STRING))
       return READ_FAIL(r, "\"%s\" is not a list of strings", key);
-    (*out)[count++] = arena_strdup(r->arena, item->valuestring);
+    (*out)[count++] = arena_strdup(r->arena, item->text);
   }
   return STATUS_OK;
 }
@@ -51,13 +51,13 @@ static enum status keep_or_narrow(struct plan_reader *r, const char *key, const 
   return READ_FAIL(r, "policy.%s is \"%s\": it must be keep or narrow", key, text);
 }
 
-static enum status read_model_and_policy(struct plan_reader *r, const cJSON *root) {
+static enum status read_model_and_policy(struct plan_reader *r, const struct json *root) {
   struct plan *p = r->plan;
   int schema;
   TRY(reader_integer(r, root, "schema", &schema));
   if (schema != 1)
     return READ_FAIL(r, "this program reads plan files of schema 1");
-  const cJSON *model, *policy, *item;
+  const struct json *model, *policy, *item;
   TRY(reader_member(r, root, "model", &model));
   const char *sha256;
   TRY(reader_text(r, model, "sha256", &sha256));
@@ -81,7 +81,7 @@ static enum status read_model_and_policy(struct plan_reader *r, const cJSON *roo
   TRY(reader_text(r, policy, "outputs", &text));
   TRY(keep_or_narrow(r, "outputs", text, &p->narrow_outputs));
   TRY(reader_member(r, policy, "flush_to_zero", &item));
-  p->ftz = cJSON_IsTrue(item);
+  p->ftz = json_is(item, JSON_TRUE);
   TRY(reader_text(r, policy, "constants", &text));
   if (!constants_rule_find(text, &p->constants))
     return READ_FAIL(r, "policy.constants is none of keep_wide, saturate, infinity");
@@ -89,7 +89,7 @@ static enum status read_model_and_policy(struct plan_reader *r, const cJSON *roo
 }
 
 // Thresholds and rules serve people: a plan without them may be applied all the same.
-static enum status read_thresholds(struct plan_reader *r, const cJSON *root) {
+static enum status read_thresholds(struct plan_reader *r, const struct json *root) {
   struct plan_thresholds *t = &r->plan->thresholds;
   const struct {
     const char *key;
@@ -101,22 +101,21 @@ static enum status read_thresholds(struct plan_reader *r, const cJSON *root) {
                  {"constant_max_subnormal_fraction", &t->constant_max_subnormal_fraction},
                  {"max_lost_fraction", &t->max_lost_fraction},
                  {"max_angle_step", &t->max_angle_step}};
-  const cJSON *policy = cJSON_GetObjectItemCaseSensitive(root, "policy");
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(policy, "thresholds");
+  const struct json *policy = json_member(root, "policy");
+  const struct json *list = json_member(policy, "thresholds");
   for (size_t k = 0; list && k < sizeof numbers / sizeof numbers[0]; k++)
-    if (!json_to_number(cJSON_GetObjectItemCaseSensitive(list, numbers[k].key), numbers[k].out))
+    if (!json_to_number(json_member(list, numbers[k].key), numbers[k].out))
       return READ_FAIL(r, "policy.thresholds: \"%s\" is missing or no number", numbers[k].key);
-  t->keep_integers = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(list, "keep_integers"));
+  t->keep_integers = json_is(json_member(list, "keep_integers"), JSON_TRUE);
   return STATUS_OK;
 }
 
-static enum status read_rules(struct plan_reader *r, const cJSON *root) {
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "rules"), *item;
-  struct rule *rules =
-      arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *r->plan->rules);
+static enum status read_rules(struct plan_reader *r, const struct json *root) {
+  const struct json *list = json_member(root, "rules"), *item;
+  struct rule *rules = arena_array(r->arena, (size_t)json_count(list), sizeof *r->plan->rules);
   r->plan->rules = rules;
   json_push_key(&r->at, "rules");
-  cJSON_ArrayForEach(item, list) {
+  for (item = json_first(list); item; item = item->next) {
     json_push_index(&r->at, r->plan->n_rules);
     struct rule *rule = &rules[r->plan->n_rules];
     TRY(reader_text(r, item, "rule", &rule->id));
@@ -129,16 +128,16 @@ static enum status read_rules(struct plan_reader *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-static enum status read_ladder(struct plan_reader *r, const cJSON *root) {
+static enum status read_ladder(struct plan_reader *r, const struct json *root) {
   struct plan *p = r->plan;
-  const cJSON *policy, *ladder, *item;
+  const struct json *policy, *ladder, *item;
   TRY(reader_member(r, root, "policy", &policy));
   TRY(reader_member(r, policy, "ladder", &ladder));
-  cJSON_ArrayForEach(item, ladder) {
-    const struct format *f = cJSON_IsString(item) ? format_find(item->valuestring) : NULL;
+  for (item = json_first(ladder); item; item = item->next) {
+    const struct format *f = json_is(item, JSON_STRING) ? format_find(item->text) : NULL;
     if (!f || p->n_ladder == (int)(sizeof p->ladder / sizeof p->ladder[0]))
       return READ_FAIL(r, "policy.ladder is not a list of at most 8 formats");
-    if (item == ladder->child && policy_is_operand_format(f->id)) {
+    if (item == ladder->first && policy_is_operand_format(f->id)) {
       p->tf32 = f->id == FORMAT_TF32;
       p->has_operand_format = !p->tf32;
       p->operand_format = f->id;
@@ -149,9 +148,9 @@ static enum status read_ladder(struct plan_reader *r, const cJSON *root) {
   return p->n_ladder > 0 ? STATUS_OK : READ_FAIL(r, "policy.ladder is empty");
 }
 
-static enum status read_statistics(struct plan_reader *r, const cJSON *root) {
+static enum status read_statistics(struct plan_reader *r, const struct json *root) {
   struct plan *p = r->plan;
-  const cJSON *statistics;
+  const struct json *statistics;
   TRY(reader_member(r, root, "statistics", &statistics));
   const char *source, *sha256;
   int steps, sample;
@@ -162,7 +161,7 @@ static enum status read_statistics(struct plan_reader *r, const cJSON *root) {
   int samples;
   TRY(reader_integer(r, statistics, "samples_with_held_out", &samples));
   p->samples = (size_t)samples;
-  const cJSON *share = cJSON_GetObjectItemCaseSensitive(statistics, "hold_out_share");
+  const struct json *share = json_member(statistics, "hold_out_share");
   if (!share)
     TRY(reader_integer(r, statistics, "hold_out_every", &p->hold_out.every));
   else if (!json_to_number(share, &p->hold_out.share) ||
@@ -176,12 +175,13 @@ static enum status read_statistics(struct plan_reader *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-static enum status read_override(struct plan_reader *r, const cJSON *item, struct override *o) {
+static enum status read_override(struct plan_reader *r, const struct json *item,
+                                 struct override *o) {
   TRY(reader_text(r, item, "glob", &o->glob));
   TRY(reader_format(r, item, "format", &o->format));
   double scale;
   int exponent;
-  o->has_scale = json_to_number(cJSON_GetObjectItemCaseSensitive(item, "scale"), &scale);
+  o->has_scale = json_to_number(json_member(item, "scale"), &scale);
   if (o->has_scale && (!isfinite(scale) || frexp(scale, &exponent) != 0.5))
     return READ_FAIL(r, "\"scale\" is not a power of two");
   o->scale_log2 = o->has_scale ? exponent - 1 : 0;
@@ -189,8 +189,8 @@ static enum status read_override(struct plan_reader *r, const cJSON *item, struc
 }
 
 // What a person decided is for people: what it led to stands at the nodes.
-static enum status read_overrides(struct plan_reader *r, const cJSON *root) {
-  const cJSON *section = cJSON_GetObjectItemCaseSensitive(root, "overrides_from"), *list, *item;
+static enum status read_overrides(struct plan_reader *r, const struct json *root) {
+  const struct json *section = json_member(root, "overrides_from"), *list, *item;
   if (!section)
     return STATUS_OK;
   struct overrides *o = arena_alloc(r->arena, sizeof *o);
@@ -199,15 +199,16 @@ static enum status read_overrides(struct plan_reader *r, const cJSON *root) {
   TRY(reader_text(r, section, "sha256", &sha256));
   snprintf(o->sha256, sizeof o->sha256, "%s", sha256);
   TRY(reader_member(r, root, "overrides", &list));
-  o->list = arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *o->list);
-  cJSON_ArrayForEach(item, list) TRY(read_override(r, item, &o->list[o->count++]));
+  o->list = arena_array(r->arena, (size_t)json_count(list), sizeof *o->list);
+  for (item = json_first(list); item; item = item->next)
+    TRY(read_override(r, item, &o->list[o->count++]));
   r->plan->by_hand = o;
   return STATUS_OK;
 }
 
-static enum status read_claim(struct plan_reader *r, const cJSON *item, struct claim *c) {
+static enum status read_claim(struct plan_reader *r, const struct json *item, struct claim *c) {
   const char *metric;
-  const cJSON *limit;
+  const struct json *limit;
   TRY(reader_text(r, item, "id", &c->id));
   TRY(reader_text(r, item, "metric", &metric));
   if (!metric_find(metric, &c->metric))
@@ -215,18 +216,17 @@ static enum status read_claim(struct plan_reader *r, const cJSON *item, struct c
   TRY(reader_member(r, item, "limit", &limit));
   if (!json_to_number(limit, &c->limit))
     return READ_FAIL(r, "\"limit\" is not a number");
-  if (!cJSON_GetObjectItemCaseSensitive(item, "outputs"))
+  if (!json_member(item, "outputs"))
     return STATUS_OK;
   return reader_texts(r, item, "outputs", &c->outputs);
 }
 
-static enum status read_claims(struct plan_reader *r, const cJSON *root) {
-  const cJSON *claims, *item;
+static enum status read_claims(struct plan_reader *r, const struct json *root) {
+  const struct json *claims, *item;
   TRY(reader_member(r, root, "claims", &claims));
-  r->plan->claims =
-      arena_array(r->arena, (size_t)cJSON_GetArraySize(claims), sizeof *r->plan->claims);
+  r->plan->claims = arena_array(r->arena, (size_t)json_count(claims), sizeof *r->plan->claims);
   json_push_key(&r->at, "claims");
-  cJSON_ArrayForEach(item, claims) {
+  for (item = json_first(claims); item; item = item->next) {
     json_push_index(&r->at, r->plan->n_claims);
     TRY(read_claim(r, item, &r->plan->claims[r->plan->n_claims++]));
     json_pop(&r->at);
@@ -235,14 +235,15 @@ static enum status read_claims(struct plan_reader *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-static enum status read_promotion(struct plan_reader *r, const cJSON *item, struct promotion *p) {
-  const cJSON *error;
+static enum status read_promotion(struct plan_reader *r, const struct json *item,
+                                  struct promotion *p) {
+  const struct json *error;
   TRY(reader_integer(r, item, "round", &p->round));
   TRY(reader_label(r, item, "value", &p->value));
-  const cJSON *from = cJSON_GetObjectItemCaseSensitive(item, "from");
+  const struct json *from = json_member(item, "from");
   p->from = r->plan->operand_format;
-  if (!r->plan->has_operand_format || !cJSON_IsString(from) ||
-      strcmp(from->valuestring, formats[p->from].name) != 0)
+  if (!r->plan->has_operand_format || !json_is(from, JSON_STRING) ||
+      strcmp(from->text, formats[p->from].name) != 0)
     TRY(reader_format(r, item, "from", &p->from));
   TRY(reader_format(r, item, "to", &p->to));
   TRY(reader_member(r, item, "error", &error));
@@ -250,13 +251,13 @@ static enum status read_promotion(struct plan_reader *r, const cJSON *item, stru
 }
 
 // What was promoted is for people: what it led to stands at the nodes.
-static enum status read_promotions(struct plan_reader *r, const cJSON *root) {
-  const cJSON *list, *item;
+static enum status read_promotions(struct plan_reader *r, const struct json *root) {
+  const struct json *list, *item;
   TRY(reader_member(r, root, "promotions", &list));
   struct promotions *p = arena_alloc(r->arena, sizeof *p);
-  p->log = arena_array(r->arena, (size_t)cJSON_GetArraySize(list), sizeof *p->log);
+  p->log = arena_array(r->arena, (size_t)json_count(list), sizeof *p->log);
   json_push_key(&r->at, "promotions");
-  cJSON_ArrayForEach(item, list) {
+  for (item = json_first(list); item; item = item->next) {
     json_push_index(&r->at, (int)p->count);
     TRY(read_promotion(r, item, &p->log[p->count++]));
     json_pop(&r->at);
@@ -266,7 +267,7 @@ static enum status read_promotions(struct plan_reader *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-enum status plan_read_head(struct plan_reader *r, const cJSON *root) {
+enum status plan_read_head(struct plan_reader *r, const struct json *root) {
   TRY(read_model_and_policy(r, root));
   TRY(read_ladder(r, root));
   TRY(read_thresholds(r, root));

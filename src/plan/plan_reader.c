@@ -3,34 +3,35 @@
 
 #include <string.h>
 
-enum status reader_member(struct plan_reader *r, const cJSON *object, const char *key,
-                          const cJSON **out) {
-  *out = cJSON_GetObjectItemCaseSensitive(object, key);
+enum status reader_member(struct plan_reader *r, const struct json *object, const char *key,
+                          const struct json **out) {
+  *out = json_member(object, key);
   if (*out)
     return STATUS_OK;
   return READ_FAIL(r, "\"%s\" is missing", key);
 }
 
-enum status reader_text(struct plan_reader *r, const cJSON *object, const char *key,
+enum status reader_text(struct plan_reader *r, const struct json *object, const char *key,
                         const char **out) {
-  const cJSON *item;
+  const struct json *item;
   TRY(reader_member(r, object, key, &item));
-  if (!cJSON_IsString(item))
+  if (!json_is(item, JSON_STRING))
     return READ_FAIL(r, "\"%s\" is not a string", key);
-  *out = arena_strdup(r->arena, item->valuestring);
+  *out = arena_strdup(r->arena, item->text);
   return STATUS_OK;
 }
 
-enum status reader_integer(struct plan_reader *r, const cJSON *object, const char *key, int *out) {
-  const cJSON *item;
+enum status reader_integer(struct plan_reader *r, const struct json *object, const char *key,
+                           int *out) {
+  const struct json *item;
   TRY(reader_member(r, object, key, &item));
-  if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 1e9)
+  if (!json_is(item, JSON_NUMBER) || item->number < 0 || item->number > 1e9)
     return READ_FAIL(r, "\"%s\" is not a number from 0 on", key);
-  *out = (int)item->valuedouble;
+  *out = (int)item->number;
   return STATUS_OK;
 }
 
-enum status reader_format(struct plan_reader *r, const cJSON *object, const char *key,
+enum status reader_format(struct plan_reader *r, const struct json *object, const char *key,
                           enum format_id *out) {
   const char *name;
   TRY(reader_text(r, object, key, &name));
@@ -42,13 +43,14 @@ enum status reader_format(struct plan_reader *r, const cJSON *object, const char
   return STATUS_OK;
 }
 
-void reader_reason(const cJSON *object, const char *key, enum reason *out) {
-  const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-  if (cJSON_IsString(item))
-    reason_find(item->valuestring, out);
+void reader_reason(const struct json *object, const char *key, enum reason *out) {
+  const struct json *item = json_member(object, key);
+  if (json_is(item, JSON_STRING))
+    reason_find(item->text, out);
 }
 
-enum status reader_label(struct plan_reader *r, const cJSON *object, const char *key, int *value) {
+enum status reader_label(struct plan_reader *r, const struct json *object, const char *key,
+                         int *value) {
   const char *label;
   TRY(reader_text(r, object, key, &label));
   *value = map_get(&r->labels, 0, label);
@@ -57,7 +59,7 @@ enum status reader_label(struct plan_reader *r, const cJSON *object, const char 
   return READ_FAIL(r, "the model has no value \"%s\"", label);
 }
 
-enum status reader_class(struct plan_reader *r, const cJSON *object, const char *key,
+enum status reader_class(struct plan_reader *r, const struct json *object, const char *key,
                          enum node_class *out) {
   const char *name;
   TRY(reader_text(r, object, key, &name));

@@ -12,7 +12,8 @@ struct plan_reader {
   struct graph *graph;
   struct arena *arena;
   struct diag *diag;
-  const char *path, *text;
+  const char *path;
+  const struct json *root;
   struct json_path at;
   struct map scopes;        // path -> scope
   bool *seen;               // by node: listed
@@ -23,26 +24,28 @@ struct plan_reader {
 };
 
 #define READ_FAIL(r, ...)                                                                          \
-  json_fail((r)->text, (r)->path, &(r)->at, STATUS_POLICY, (r)->diag, __VA_ARGS__)
+  json_fail((r)->root, (r)->path, &(r)->at, STATUS_POLICY, (r)->diag, __VA_ARGS__)
 
-enum status reader_member(struct plan_reader *r, const cJSON *object, const char *key,
-                          const cJSON **out);
-enum status reader_text(struct plan_reader *r, const cJSON *object, const char *key,
+enum status reader_member(struct plan_reader *r, const struct json *object, const char *key,
+                          const struct json **out);
+enum status reader_text(struct plan_reader *r, const struct json *object, const char *key,
                         const char **out);
 // A number from 0 to 1e9.
-enum status reader_integer(struct plan_reader *r, const cJSON *object, const char *key, int *out);
+enum status reader_integer(struct plan_reader *r, const struct json *object, const char *key,
+                           int *out);
 // One that nodes run in: fp16, bf16 or fp32.
-enum status reader_format(struct plan_reader *r, const cJSON *object, const char *key,
+enum status reader_format(struct plan_reader *r, const struct json *object, const char *key,
                           enum format_id *out);
-enum status reader_class(struct plan_reader *r, const cJSON *object, const char *key,
+enum status reader_class(struct plan_reader *r, const struct json *object, const char *key,
                          enum node_class *out);
 // A value by its label (graph_value_label).
-enum status reader_label(struct plan_reader *r, const cJSON *object, const char *key, int *value);
+enum status reader_label(struct plan_reader *r, const struct json *object, const char *key,
+                         int *value);
 // The reason there, if it is a known one; else *out stays: reasons serve people.
-void reader_reason(const cJSON *object, const char *key, enum reason *out);
+void reader_reason(const struct json *object, const char *key, enum reason *out);
 
 // Reads what stands before nodes and values: model, policy, rules, overrides, statistics, claims
 // and promotions.
-enum status plan_read_head(struct plan_reader *r, const cJSON *root);
+enum status plan_read_head(struct plan_reader *r, const struct json *root);
 
 #endif

@@ -31,10 +31,8 @@ const char *policy_text(const char *name) {
 enum status policy_load(struct policy *p, const char *name_or_path, struct arena *a,
                         struct diag *d) {
   if (strpbrk(name_or_path, "/.")) {
-    const char *text;
-    cJSON *root;
-    TRY(json_read(&root, &text, name_or_path, STATUS_POLICY, a, d));
-    cJSON_Delete(root);
+    char *text;
+    TRY(json_read_text(&text, name_or_path, STATUS_POLICY, a, d));
     return policy_parse(p, text, name_or_path, a, d);
   }
   const char *text = policy_text(name_or_path);

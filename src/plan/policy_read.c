@@ -39,7 +39,7 @@ static_assert(sizeof(enum node_class) == sizeof(int) && sizeof(enum metric) == s
               "fields_read_choice writes an int");
 
 // The index of an input, kept as a bit mask.
-static enum status read_input(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_input(struct reader *r, const struct json *value, const struct field *f,
                               void *base) {
   int index;
   struct field integer = {.offset = 0, .min = f->min, .max = f->max};
@@ -50,7 +50,7 @@ static enum status read_input(struct reader *r, const cJSON *value, const struct
 }
 
 // Names of patterns, kept as a bit mask.
-static enum status read_patterns(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_patterns(struct reader *r, const struct json *value, const struct field *f,
                                  void *base) {
   struct rule *rule = base;
   int count;
@@ -59,7 +59,7 @@ static enum status read_patterns(struct reader *r, const cJSON *value, const str
   for (int i = 0; i < count; i++) {
     int index;
     json_push_index(&r->path, i);
-    TRY(fields_find_choice(r, cJSON_GetArrayItem(value, i), pattern_names(), &index));
+    TRY(fields_find_choice(r, json_element(value, i), pattern_names(), &index));
     rule->patterns |= (uint32_t)1 << (index + 1);
     json_pop(&r->path);
   }
@@ -71,7 +71,7 @@ static int compare_names(const void *a, const void *b) {
 }
 
 // Operators: plain names are sorted, for the binary search of policy_match, and globs kept apart.
-static enum status read_ops(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_ops(struct reader *r, const struct json *value, const struct field *f,
                             void *base) {
   const char **all;
   struct field list = {.offset = 0, .min = f->min};
@@ -105,7 +105,7 @@ bool policy_is_operand_format(enum format_id f) {
          f == FORMAT_FP8E5M2 || f == FORMAT_FP8E5M2FNUZ || f == FORMAT_TF32;
 }
 
-static enum status read_ladder(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_ladder(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   static const char *const names[] = {"fp16", "bf16", "fp32", NULL};
   static const enum format_id ids[] = {FORMAT_FP16, FORMAT_BF16, FORMAT_FP32};
@@ -113,14 +113,14 @@ static enum status read_ladder(struct reader *r, const cJSON *value, const struc
   struct policy *p = base;
   int count;
   TRY(fields_check_list(r, value, (int)(sizeof p->ladder / sizeof p->ladder[0]), &count));
-  for (const cJSON *m = value->child; m; m = m->next) {
+  for (const struct json *m = value->first; m; m = m->next) {
     json_push_index(&r->path, p->n_ladder);
-    const struct format *known = cJSON_IsString(m) ? format_find(m->valuestring) : NULL;
+    const struct format *known = json_is(m, JSON_STRING) ? format_find(m->text) : NULL;
     int index;
-    if (known && strcmp(known->name, m->valuestring) != 0)
-      return FIELDS_FAIL(r, "write \"%s\" for \"%s\"", known->name, m->valuestring);
+    if (known && strcmp(known->name, m->text) != 0)
+      return FIELDS_FAIL(r, "write \"%s\" for \"%s\"", known->name, m->text);
     if (known && policy_is_operand_format(known->id)) {
-      if (m != value->child)
+      if (m != value->first)
         return FIELDS_FAIL(r, "%s is for operands of matrix products: it must come first",
                            known->name);
       p->tf32 = known->id == FORMAT_TF32;
@@ -145,7 +145,7 @@ static enum status read_ladder(struct reader *r, const cJSON *value, const struc
   return STATUS_OK;
 }
 
-static enum status read_hold_out(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_hold_out(struct reader *r, const struct json *value, const struct field *f,
                                  void *base) {
   // Something must be left on both sides: to calibrate on, and to prove the claims on.
   static const struct field fields[] = {
@@ -156,13 +156,13 @@ static enum status read_hold_out(struct reader *r, const cJSON *value, const str
       {NULL, NULL, 0, false, 0, 0, NULL, NULL}};
   (void)f;
   TRY(fields_read_object(r, value, fields, base));
-  if (cJSON_GetArraySize(value) != 1)
+  if (json_count(value) != 1)
     return FIELDS_FAIL(r, "needs either \"share\" or \"every\"");
   return STATUS_OK;
 }
 
 // A shipped table, or a path, which counts from the policy's folder.
-static enum status read_target(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_target(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   const char *name;
   struct field string = {.offset = 0};
@@ -204,21 +204,21 @@ static const struct field claim_fields[] = {
     END,
 };
 
-static enum status read_training(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_training(struct reader *r, const struct json *value, const struct field *f,
                                  void *base) {
   struct policy *p = base;
   p->training.use = true;
   return fields_read_section(r, value, f, base);
 }
 
-static enum status read_rules(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_rules(struct reader *r, const struct json *value, const struct field *f,
                               void *base) {
   (void)f;
   struct policy *p = base;
   int count;
   TRY(fields_check_list(r, value, RULES_MAX, &count));
   p->rules = arena_array(r->arena, (size_t)count, sizeof *p->rules);
-  for (const cJSON *m = value->child; m; m = m->next) {
+  for (const struct json *m = value->first; m; m = m->next) {
     struct rule *rule = &p->rules[p->n_rules];
     json_push_index(&r->path, p->n_rules);
     TRY(fields_read_object(r, m, rule_fields, rule));
@@ -258,14 +258,14 @@ static enum status check_limit(struct reader *r, const struct claim *claim) {
   return STATUS_OK;
 }
 
-static enum status read_claims(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_claims(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   (void)f;
   struct policy *p = base;
   int count;
   TRY(fields_check_list(r, value, CLAIMS_MAX, &count));
   p->claims = arena_array(r->arena, (size_t)count, sizeof *p->claims);
-  for (const cJSON *m = value->child; m; m = m->next) {
+  for (const struct json *m = value->first; m; m = m->next) {
     struct claim *claim = &p->claims[p->n_claims];
     claim->limit = NAN;
     json_push_index(&r->path, p->n_claims);
@@ -370,7 +370,7 @@ static const struct field promotion_fields[] = {
     END,
 };
 // Goes with the ladder's first format, which the ladder may name before or after.
-static enum status read_operands(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_operands(struct reader *r, const struct json *value, const struct field *f,
                                  void *base) {
   struct policy *p = base;
   TRY(fields_read_section(r, value, f, base));
@@ -378,7 +378,7 @@ static enum status read_operands(struct reader *r, const cJSON *value, const str
   return STATUS_OK;
 }
 
-static enum status read_weights(struct reader *r, const cJSON *value, const struct field *f,
+static enum status read_weights(struct reader *r, const struct json *value, const struct field *f,
                                 void *base) {
   struct policy *p = base;
   TRY(fields_read_section(r, value, f, base));
@@ -435,15 +435,10 @@ static const struct field policy_fields[] = {
 enum status policy_parse(struct policy *p, const char *text, const char *path, struct arena *a,
                          struct diag *d) {
   memset(p, 0, sizeof *p);
-  cJSON *root;
-  TRY(json_parse(&root, text, path, STATUS_POLICY, d));
-  struct reader r = {.text = text, .file = path, .arena = a, .diag = d};
-  enum status status = fields_read_object(&r, root, policy_fields, p);
-  if (status == STATUS_OK)
-    status = check_operands(&r, p);
-  cJSON_Delete(root);
-  if (status != STATUS_OK)
-    return status;
+  struct reader r = {.file = path, .arena = a, .diag = d};
+  TRY(json_parse(&r.root, text, path, STATUS_POLICY, a, d));
+  TRY(fields_read_object(&r, r.root, policy_fields, p));
+  TRY(check_operands(&r, p));
   p->scales.margin = p->margin;
   p->overrides = arena_array(a, 1, sizeof *p->overrides);
   sha256_hex(text, strlen(text), p->sha256);

@@ -61,11 +61,9 @@ enum status target_parse(struct target *t, const char *text, const char *path, s
                          struct diag *d) {
   static const double giga = 1e9, tera = 1e12, micro = 1e-6;
   memset(t, 0, sizeof *t);
-  cJSON *root;
-  TRY(json_parse(&root, text, path, STATUS_POLICY, d));
-  struct reader r = {.text = text, .file = path, .arena = a, .diag = d};
-  enum status status = fields_read_object(&r, root, target_fields, t);
-  cJSON_Delete(root);
+  struct reader r = {.file = path, .arena = a, .diag = d};
+  TRY(json_parse(&r.root, text, path, STATUS_POLICY, a, d));
+  enum status status = fields_read_object(&r, r.root, target_fields, t);
   t->matrix[FORMAT_FP8E4M3FNUZ] = t->matrix[FORMAT_FP8E5M2] = t->matrix[FORMAT_FP8E5M2FNUZ] =
       t->matrix[FORMAT_FP8E4M3FN];
   t->bandwidth *= giga;
@@ -80,10 +78,9 @@ enum status target_parse(struct target *t, const char *text, const char *path, s
 enum status target_load(struct target *t, const char *name_or_path, const char *from,
                         struct arena *a, struct diag *d) {
   if (strpbrk(name_or_path, "/.")) {
-    const char *text, *path = file_beside(name_or_path, from, a);
-    cJSON *root;
-    TRY(json_read(&root, &text, path, STATUS_POLICY, a, d));
-    cJSON_Delete(root);
+    char *text;
+    const char *path = file_beside(name_or_path, from, a);
+    TRY(json_read_text(&text, path, STATUS_POLICY, a, d));
     return target_parse(t, text, path, a, d);
   }
   const char *text = target_text(name_or_path);

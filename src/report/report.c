@@ -21,27 +21,24 @@ enum status report_add(struct report *r, enum report_part part, const char *file
   struct report_source *source = &r->parts[part];
   source->file = file;
   source->text = text;
-  TRY(json_parse(&source->root, text, file, STATUS_POLICY, d));
+  TRY(json_parse(&source->root, text, file, STATUS_POLICY, &r->arena, d));
   return report_check_shape(source, part, d);
 }
 
-enum status report_read(struct report *r, enum report_part part, const char *file, struct arena *a,
-                        struct diag *d) {
-  struct report_source *source = &r->parts[part];
-  source->file = file;
-  TRY(json_read(&source->root, &source->text, file, STATUS_POLICY, a, d));
-  return report_check_shape(source, part, d);
+enum status report_read(struct report *r, enum report_part part, const char *file, struct diag *d) {
+  char *text;
+  TRY(json_read_text(&text, file, STATUS_POLICY, &r->arena, d));
+  return report_add(r, part, file, text, d);
 }
 
 void report_close(struct report *r) {
-  for (int i = 0; i < REPORT_PARTS; i++)
-    cJSON_Delete(r->parts[i].root);
+  arena_free(&r->arena);
   *r = (struct report){0};
 }
 
 static const char *member_of(const struct report_source *s, const char *object, const char *key) {
-  const cJSON *outer = cJSON_GetObjectItemCaseSensitive(s->root, object);
-  return cJSON_GetObjectItemCaseSensitive(outer, key)->valuestring;
+  const struct json *outer = json_member(s->root, object);
+  return json_member(outer, key)->text;
 }
 
 static enum status differ(const struct report_source *s, const char *what, struct diag *d) {

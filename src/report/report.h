@@ -11,18 +11,18 @@ enum report_part { REPORT_PLAN, REPORT_TRACE, REPORT_VERDICT, REPORT_PARTS };
 
 struct report_source {
   const char *file, *text;  // text NULL: this part was not given
-  cJSON *root;
+  const struct json *root;
 };
 
 struct report {
   struct report_source parts[REPORT_PARTS];
+  struct arena arena;  // of what is read
 };
 
 // Adds a part: a file, or text that is kept by the caller and named `file` in messages. Errors:
 // STATUS_IO, STATUS_POLICY (no JSON, or not a plan, trace or verdict of this version). Members that
 // are not known are let through.
-enum status report_read(struct report *r, enum report_part part, const char *file, struct arena *a,
-                        struct diag *d);
+enum status report_read(struct report *r, enum report_part part, const char *file, struct diag *d);
 enum status report_add(struct report *r, enum report_part part, const char *file, const char *text,
                        struct diag *d);
 

@@ -15,22 +15,18 @@
 // A comment on a pull request may have 65,536 characters.
 enum { MOST_ROWS = 20, MOST_NAME = 120 };
 
-static const cJSON *member(const cJSON *object, const char *key) {
-  return cJSON_GetObjectItemCaseSensitive(object, key);
+static const char *text_of(const struct json *object, const char *key) {
+  const struct json *item = json_member(object, key);
+  return json_is(item, JSON_STRING) ? item->text : "";
 }
 
-static const char *text_of(const cJSON *object, const char *key) {
-  const cJSON *item = member(object, key);
-  return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-static double number_of(const cJSON *object, const char *key) {
+static double number_of(const struct json *object, const char *key) {
   double number;
-  return json_to_number(member(object, key), &number) ? number : NAN;
+  return json_to_number(json_member(object, key), &number) ? number : NAN;
 }
 
-static int length_of(const cJSON *list) {
-  return cJSON_GetArraySize(list);
+static int length_of(const struct json *list) {
+  return json_count(list);
 }
 
 static void put_code(const char *text, FILE *out) {
@@ -56,59 +52,62 @@ static void put_seconds(double seconds, FILE *out) {
 
 // ---- Sections ----
 
-static bool holds(const cJSON *verdict) {
-  bool loads = cJSON_IsTrue(member(verdict, "loads"));
-  return cJSON_IsTrue(member(verdict, "holds")) &&
-         (loads || !cJSON_IsTrue(member(verdict, "engine_has_kernels")));
+static bool holds(const struct json *verdict) {
+  bool loads = json_is(json_member(verdict, "loads"), JSON_TRUE);
+  return json_is(json_member(verdict, "holds"), JSON_TRUE) &&
+         (loads || !json_is(json_member(verdict, "engine_has_kernels"), JSON_TRUE));
 }
 
 // What its reader has to do, or the claims are not of what runs.
-static void put_conditions(const cJSON *plan, const cJSON *verdict, FILE *out) {
-  if (cJSON_IsTrue(member(member(plan, "settings"), "tf32")))
+static void put_conditions(const struct json *plan, const struct json *verdict, FILE *out) {
+  if (json_is(json_member(json_member(plan, "settings"), "tf32"), JSON_TRUE))
     fputs(
         " tf32 is a setting of the runtime: the model is the source unchanged, and was judged with "
         "the operands of matrix products rounded to tf32.",
         out);
-  if (cJSON_IsTrue(member(verdict, "loads_only_with_disable_quant_qdq")))
+  if (json_is(json_member(verdict, "loads_only_with_disable_quant_qdq"), JSON_TRUE))
     fputs(" ONNX Runtime loads and runs it only if the session says "
           "`session.disable_quant_qdq = 1`.",
           out);
 }
 
-static void put_heading(const cJSON *plan, const cJSON *verdict, FILE *out) {
-  const cJSON *policy = member(plan, "policy"), *statistics = member(plan, "statistics");
+static void put_heading(const struct json *plan, const struct json *verdict, FILE *out) {
+  const struct json *policy = json_member(plan, "policy"),
+                    *statistics = json_member(plan, "statistics");
   fputs("## Precision plan of ", out);
-  put_code(text_of(member(plan, "model"), "file"), out);
+  put_code(text_of(json_member(plan, "model"), "file"), out);
   fputs("\n\n**", out);
   if (!verdict)
     fputs("Not verified.** No verdict was given with this plan.", out);
   else if (holds(verdict))
-    fprintf(out, "%s** Judged by emulation beside fp32 on %d %ssample%s.",
-            length_of(member(verdict, "claims")) ? "Every claim holds."
-                                                 : "Nothing promised: no claim applies.",
-            member(verdict, "samples")->valueint,
-            cJSON_IsTrue(member(verdict, "held_out")) ? "held-out " : "",
-            member(verdict, "samples")->valueint == 1 ? "" : "s");
+    fprintf(out, "%s** Judged by emulation beside fp32 on %.0f %ssample%s.",
+            length_of(json_member(verdict, "claims")) ? "Every claim holds."
+                                                      : "Nothing promised: no claim applies.",
+            json_member(verdict, "samples")->number,
+            json_is(json_member(verdict, "held_out"), JSON_TRUE) ? "held-out " : "",
+            json_member(verdict, "samples")->number == 1 ? "" : "s");
   else
     fprintf(out, "Refused:** %s.",
-            cJSON_IsTrue(member(verdict, "holds")) ? "ONNX Runtime does not load or run the result"
-                                                   : "a claim does not hold");
+            json_is(json_member(verdict, "holds"), JSON_TRUE)
+                ? "ONNX Runtime does not load or run the result"
+                : "a claim does not hold");
   if (strcmp(text_of(statistics, "source"), "synthetic") == 0 ||
-      cJSON_IsTrue(member(verdict, "synthetic")))
+      json_is(json_member(verdict, "synthetic"), JSON_TRUE))
     fputs(" Nothing real was measured: inputs were made up.", out);
   put_conditions(plan, verdict, out);
   fputs("\n\nPolicy ", out);
   put_code(text_of(policy, "name"), out);
-  fprintf(out, " version %d; ranges from %d calibration sample%s; model SHA-256 ",
-          member(policy, "version")->valueint, member(statistics, "samples")->valueint,
-          member(statistics, "samples")->valueint == 1 ? "" : "s");
-  put_code(text_of(member(plan, "model"), "sha256"), out);
+  fprintf(out, " version %.0f; ranges from %.0f calibration sample%s; model SHA-256 ",
+          json_member(policy, "version")->number, json_member(statistics, "samples")->number,
+          json_member(statistics, "samples")->number == 1 ? "" : "s");
+  put_code(text_of(json_member(plan, "model"), "sha256"), out);
   fputs(".\n", out);
 }
 
-static void put_drawbacks(const cJSON *plan, FILE *out) {
-  const cJSON *drawback;
-  cJSON_ArrayForEach(drawback, member(member(plan, "cost"), "drawbacks")) {
+static void put_drawbacks(const struct json *plan, FILE *out) {
+  const struct json *drawback;
+  const struct json *list = json_member(json_member(plan, "cost"), "drawbacks");
+  for (drawback = json_first(list); drawback; drawback = drawback->next) {
     fputs("\n**Drawback.** ", out);
     escape_markdown(text_of(drawback, "text"), out);
     fputs("\n", out);
@@ -120,8 +119,8 @@ static bool is_lower_bound(const char *metric) {
          strcmp(metric, "top1") == 0;
 }
 
-static void put_claim(const cJSON *claim, int of, FILE *out) {
-  fputs(cJSON_IsTrue(member(claim, "holds")) ? "| holds | " : "| **FAILS** | ", out);
+static void put_claim(const struct json *claim, int of, FILE *out) {
+  fputs(json_is(json_member(claim, "holds"), JSON_TRUE) ? "| holds | " : "| **FAILS** | ", out);
   put_code(text_of(claim, "metric"), out);
   fputs(" | ", out);
   put_code(text_of(claim, "output"), out);
@@ -136,18 +135,18 @@ static void put_claim(const cJSON *claim, int of, FILE *out) {
   fputs(" |\n", out);
 }
 
-static bool is_worse(const cJSON *x, const cJSON *y) {
+static bool is_worse(const struct json *x, const struct json *y) {
   double difference = number_of(x, "measured") - number_of(y, "measured");
   return is_lower_bound(text_of(x, "metric")) ? difference < 0 : difference > 0;
 }
 
 // Of the outputs that hold a claim the worst; claims are in order of their id. Returns what
 // follows.
-static const cJSON *put_holding(const cJSON *first, FILE *out) {
-  const cJSON *claim = first, *worst = NULL;
+static const struct json *put_holding(const struct json *first, FILE *out) {
+  const struct json *claim = first, *worst = NULL;
   int holding = 0;
   for (; claim && strcmp(text_of(claim, "id"), text_of(first, "id")) == 0; claim = claim->next) {
-    if (!cJSON_IsTrue(member(claim, "holds")))
+    if (!json_is(json_member(claim, "holds"), JSON_TRUE))
       continue;
     holding++;
     worst = !worst || is_worse(claim, worst) ? claim : worst;
@@ -158,39 +157,39 @@ static const cJSON *put_holding(const cJSON *first, FILE *out) {
 }
 
 // Each output that fails a claim, and of those that hold it the worst.
-static void put_claims(const cJSON *verdict, FILE *out) {
-  const cJSON *claims = member(verdict, "claims"), *claim;
+static void put_claims(const struct json *verdict, FILE *out) {
+  const struct json *claims = json_member(verdict, "claims"), *claim;
   int failing = 0;
   if (!length_of(claims))
     return;
   fputs("\n### Claims\n\n| | claim | output | measured | limit | worst sample |\n"
         "|---|---|---|---:|---:|---|\n",
         out);
-  cJSON_ArrayForEach(claim, claims) {
-    if (!cJSON_IsTrue(member(claim, "holds")) && failing++ < MOST_ROWS)
+  for (claim = json_first(claims); claim; claim = claim->next) {
+    if (!json_is(json_member(claim, "holds"), JSON_TRUE) && failing++ < MOST_ROWS)
       put_claim(claim, 1, out);
   }
-  for (claim = claims->child; claim;)
+  for (claim = claims->first; claim;)
     claim = put_holding(claim, out);
   if (failing > MOST_ROWS)
     fprintf(out, "\n%d more fail; they are in the HTML report.\n", failing - MOST_ROWS);
 }
 
-static void put_limits(const cJSON *plan, FILE *out) {
-  const cJSON *limit;
-  if (!length_of(member(plan, "limits")))
+static void put_limits(const struct json *plan, FILE *out) {
+  const struct json *limit;
+  if (!length_of(json_member(plan, "limits")))
     return;
   fputs("\n### What the claims do not cover\n\n", out);
-  cJSON_ArrayForEach(limit, member(plan, "limits")) {
+  for (limit = json_first(json_member(plan, "limits")); limit; limit = limit->next) {
     fputs("- ", out);
     escape_markdown(text_of(limit, "text"), out);
     fputs("\n", out);
   }
 }
 
-static void put_cost(const cJSON *cost, const char *key, const char *name,
+static void put_cost(const struct json *cost, const char *key, const char *name,
                      void (*put)(double, FILE *), FILE *out) {
-  const cJSON *pair = member(cost, key);
+  const struct json *pair = json_member(cost, key);
   double before = number_of(pair, "before"), after = number_of(pair, "after");
   if (!pair)
     return;
@@ -204,12 +203,12 @@ static void put_cost(const cJSON *cost, const char *key, const char *name,
     fputs(" | |\n", out);
 }
 
-static void put_costs(const cJSON *plan, FILE *out) {
-  const cJSON *cost = member(plan, "cost");
+static void put_costs(const struct json *plan, FILE *out) {
+  const struct json *cost = json_member(plan, "cost");
   if (!cost)
     return;
   fputs("\n### Cost of a run, modelled for target ", out);
-  put_code(text_of(member(cost, "modelled_for"), "target"), out);
+  put_code(text_of(json_member(cost, "modelled_for"), "target"), out);
   fputs("\n\n| | fp32 | planned | |\n|---|---|---|---|\n", out);
   put_cost(cost, "seconds", "time", put_seconds, out);
   put_cost(cost, "traffic_bytes", "bytes moved", put_bytes, out);
@@ -218,27 +217,27 @@ static void put_costs(const cJSON *plan, FILE *out) {
 }
 
 // Nodes that have the string `wanted` at `key`.
-static int count_with(const cJSON *nodes, const char *key, const char *wanted) {
-  const cJSON *node;
+static int count_with(const struct json *nodes, const char *key, const char *wanted) {
+  const struct json *node;
   int count = 0;
-  cJSON_ArrayForEach(node, nodes) {
+  for (node = json_first(nodes); node; node = node->next) {
     count += strcmp(text_of(node, key), wanted) == 0;
   }
   return count;
 }
 
 // Nodes that stay fp32, operands and all, for that reason.
-static int count_wide(const cJSON *nodes, const char *reason) {
-  const cJSON *node;
+static int count_wide(const struct json *nodes, const char *reason) {
+  const struct json *node;
   int count = 0;
-  cJSON_ArrayForEach(node, nodes) {
-    count += strcmp(text_of(node, "reason"), reason) == 0 && !member(node, "operands") &&
+  for (node = json_first(nodes); node; node = node->next) {
+    count += strcmp(text_of(node, "reason"), reason) == 0 && !json_member(node, "operands") &&
              strcmp(text_of(node, "format"), "fp32") == 0;
   }
   return count;
 }
 
-static void put_formats(const cJSON *nodes, FILE *out) {
+static void put_formats(const struct json *nodes, FILE *out) {
   fprintf(out, "\n### Nodes\n\n%d nodes with floats:", length_of(nodes));
   const char *comma = "";
   for (int f = 0; f < FORMAT_COUNT; f++) {
@@ -264,18 +263,18 @@ static void put_formats(const cJSON *nodes, FILE *out) {
   }
 }
 
-static void put_promotions(const cJSON *plan, FILE *out) {
-  const cJSON *list = member(plan, "promotions"), *item;
+static void put_promotions(const struct json *plan, FILE *out) {
+  const struct json *list = json_member(plan, "promotions"), *item;
   int rows = 0;
   if (!length_of(list))
     return;
   fputs("\n### Promoted to meet the claims\n\n| round | tensor | from | to | its own error |\n"
         "|---:|---|---|---|---:|\n",
         out);
-  cJSON_ArrayForEach(item, list) {
+  for (item = json_first(list); item; item = item->next) {
     if (rows++ >= MOST_ROWS)
       break;
-    fprintf(out, "| %d | ", member(item, "round")->valueint);
+    fprintf(out, "| %.0f | ", json_member(item, "round")->number);
     put_code(text_of(item, "value"), out);
     fputs(" | ", out);
     put_code(text_of(item, "from"), out);
@@ -291,7 +290,7 @@ static void put_promotions(const cJSON *plan, FILE *out) {
 
 // A value's number that rows are sorted by, and its place in the file, which decides ties.
 struct ranked {
-  const cJSON *value;
+  const struct json *value;
   double number;
   int place;
 };
@@ -304,14 +303,14 @@ static int smallest_first(const void *x, const void *y) {
 }
 
 // The values that have a number at `key`, by sign * number; *n says how many. Malloc'ed.
-static struct ranked *rank(const cJSON *values, const char *key, double sign, bool narrow_only,
-                           size_t *n) {
-  const cJSON *value;
+static struct ranked *rank(const struct json *values, const char *key, double sign,
+                           bool narrow_only, size_t *n) {
+  const struct json *value;
   struct ranked *list = malloc(((size_t)length_of(values) + 1) * sizeof *list);
   if (!list)
     out_of_memory((size_t)length_of(values) * sizeof *list);
   *n = 0;
-  cJSON_ArrayForEach(value, values) {
+  for (value = json_first(values); value; value = value->next) {
     double number = number_of(value, key);
     if (!isnan(number) && !(narrow_only && strcmp(text_of(value, "format"), "fp32") == 0))
       list[(*n)++] = (struct ranked){value, sign * number, (int)*n};
@@ -320,7 +319,7 @@ static struct ranked *rank(const cJSON *values, const char *key, double sign, bo
   return list;
 }
 
-static void put_name(const cJSON *value, FILE *out) {
+static void put_name(const struct json *value, FILE *out) {
   put_code(text_of(value, "value"), out);
   if (*text_of(value, "scope")) {
     fputs(" in ", out);
@@ -328,16 +327,16 @@ static void put_name(const cJSON *value, FILE *out) {
   }
 }
 
-static void put_tightest(const cJSON *plan, FILE *out) {
+static void put_tightest(const struct json *plan, FILE *out) {
   size_t n;
-  struct ranked *list = rank(member(plan, "values"), "headroom", 1, true, &n);
+  struct ranked *list = rank(json_member(plan, "values"), "headroom", 1, true, &n);
   if (n)
     fputs("\n### Narrow tensors with the least headroom\n\n| tensor | format | scale | largest "
           "magnitude | headroom | become zero | become subnormal |\n"
           "|---|---|---:|---:|---:|---:|---:|\n",
           out);
   for (size_t i = 0; i < n && i < MOST_ROWS; i++) {
-    const cJSON *value = list[i].value;
+    const struct json *value = list[i].value;
     fputs("| ", out);
     put_name(value, out);
     fputs(" | ", out);
@@ -356,9 +355,9 @@ static void put_tightest(const cJSON *plan, FILE *out) {
   free(list);
 }
 
-static void put_worst(const cJSON *verdict, FILE *out) {
+static void put_worst(const struct json *verdict, FILE *out) {
   size_t n;
-  struct ranked *list = rank(member(verdict, "values"), "relative_l2", -1, false, &n);
+  struct ranked *list = rank(json_member(verdict, "values"), "relative_l2", -1, false, &n);
   if (n)
     fputs("\n### Tensors with the largest error\n\n| tensor | relative L2 | largest absolute |\n"
           "|---|---:|---:|\n",
@@ -376,13 +375,13 @@ static void put_worst(const cJSON *verdict, FILE *out) {
 }
 
 void report_markdown(const struct report *r, FILE *out) {
-  const cJSON *plan = r->parts[REPORT_PLAN].root, *verdict = r->parts[REPORT_VERDICT].root;
+  const struct json *plan = r->parts[REPORT_PLAN].root, *verdict = r->parts[REPORT_VERDICT].root;
   put_heading(plan, verdict, out);
   put_drawbacks(plan, out);
   put_claims(verdict, out);
   put_limits(plan, out);
   put_costs(plan, out);
-  put_formats(member(plan, "nodes"), out);
+  put_formats(json_member(plan, "nodes"), out);
   put_promotions(plan, out);
   put_tightest(plan, out);
   put_worst(verdict, out);

@@ -4,6 +4,7 @@
 // the type that the report's readers rely on.
 #include "report_shape.h"
 
+#include <limits.h>
 #include <math.h>
 
 enum kind {
@@ -239,18 +240,20 @@ struct checker {
 };
 
 #define CHECK_FAIL(c, ...)                                                                         \
-  json_fail((c)->source->text, (c)->source->file, &(c)->path, STATUS_POLICY, (c)->diag, __VA_ARGS__)
+  json_fail((c)->source->root, (c)->source->file, &(c)->path, STATUS_POLICY, (c)->diag, __VA_ARGS__)
 
-static enum status check_members(struct checker *c, const cJSON *object, const struct shape *s);
+static enum status check_members(struct checker *c, const struct json *object,
+                                 const struct shape *s);
 
-static enum status check_kind(struct checker *c, const cJSON *item, const struct shape *s);
+static enum status check_kind(struct checker *c, const struct json *item, const struct shape *s);
 
-static enum status check_list(struct checker *c, const cJSON *list, const struct shape *each) {
-  if (!cJSON_IsArray(list))
+static enum status check_list(struct checker *c, const struct json *list,
+                              const struct shape *each) {
+  if (!json_is(list, JSON_ARRAY))
     return CHECK_FAIL(c, "must be a list");
   int index = 0;
-  const cJSON *item;
-  cJSON_ArrayForEach(item, list) {
+  const struct json *item;
+  for (item = json_first(list); item; item = item->next) {
     json_push_index(&c->path, index++);
     TRY(check_kind(c, item, each));
     json_pop(&c->path);
@@ -258,13 +261,13 @@ static enum status check_list(struct checker *c, const cJSON *list, const struct
   return STATUS_OK;
 }
 
-static enum status check_counts(struct checker *c, const cJSON *counts) {
+static enum status check_counts(struct checker *c, const struct json *counts) {
   double number;
-  if (!cJSON_IsObject(counts))
+  if (!json_is(counts, JSON_OBJECT))
     return CHECK_FAIL(c, "must be an object");
-  const cJSON *item;
-  cJSON_ArrayForEach(item, counts) {
-    json_push_key(&c->path, item->string);
+  const struct json *item;
+  for (item = json_first(counts); item; item = item->next) {
+    json_push_key(&c->path, item->key);
     if (!json_to_number(item, &number) || number < 0)
       return CHECK_FAIL(c, "must be a number that is not negative");
     json_pop(&c->path);
@@ -272,16 +275,17 @@ static enum status check_counts(struct checker *c, const cJSON *counts) {
   return STATUS_OK;
 }
 
-static enum status check_kind(struct checker *c, const cJSON *item, const struct shape *s) {
+static enum status check_kind(struct checker *c, const struct json *item, const struct shape *s) {
   double number;
   switch (s->kind) {
-  case STRING: return cJSON_IsString(item) ? STATUS_OK : CHECK_FAIL(c, "must be a string");
+  case STRING: return json_is(item, JSON_STRING) ? STATUS_OK : CHECK_FAIL(c, "must be a string");
   case NUMBER: return json_to_number(item, &number) ? STATUS_OK : CHECK_FAIL(c, "must be a number");
   case INTEGER:
-    return cJSON_IsNumber(item) && item->valuedouble == (double)item->valueint
+    return json_is(item, JSON_NUMBER) && item->number == floor(item->number) &&
+                   fabs(item->number) <= INT_MAX
                ? STATUS_OK
                : CHECK_FAIL(c, "must be an integer");
-  case BOOL: return cJSON_IsBool(item) ? STATUS_OK : CHECK_FAIL(c, "must be true or false");
+  case BOOL: return json_is_bool(item) ? STATUS_OK : CHECK_FAIL(c, "must be true or false");
   case OBJECT: return check_members(c, item, s->members);
   case LIST: return check_list(c, item, &(struct shape){.kind = OBJECT, .members = s->members});
   case STRINGS: return check_list(c, item, &(struct shape){.kind = STRING});
@@ -291,11 +295,12 @@ static enum status check_kind(struct checker *c, const cJSON *item, const struct
   return STATUS_OK;
 }
 
-static enum status check_members(struct checker *c, const cJSON *object, const struct shape *s) {
-  if (!cJSON_IsObject(object))
+static enum status check_members(struct checker *c, const struct json *object,
+                                 const struct shape *s) {
+  if (!json_is(object, JSON_OBJECT))
     return CHECK_FAIL(c, "must be an object");
   for (; s->key; s++) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, s->key);
+    const struct json *item = json_member(object, s->key);
     if (!item && !s->optional)
       return CHECK_FAIL(c, "the key \"%s\" is missing", s->key);
     if (!item)
@@ -313,7 +318,7 @@ enum status report_check_shape(const struct report_source *source, enum report_p
   diag_hint(d, "A %s that `narrowcast` wrote is wanted here.", shapes[part].name);
   TRY(check_members(&c, source->root, shapes[part].members));
   json_push_key(&c.path, "schema");
-  if (cJSON_GetObjectItemCaseSensitive(source->root, "schema")->valueint != 1)
+  if (json_member(source->root, "schema")->number != 1)
     return CHECK_FAIL(&c, "this version of narrowcast knows schema 1 only");
   diag_clear(d);
   return STATUS_OK;

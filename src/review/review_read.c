@@ -12,41 +12,39 @@ struct reading {
   struct review *review;
   struct arena *arena;
   struct diag *diag;
-  const char *path, *text;
+  const char *path;
+  const struct json *root;
   struct json_path at;
 };
 
 #define READ_FAIL(r, ...)                                                                          \
-  json_fail((r)->text, (r)->path, &(r)->at, STATUS_POLICY, (r)->diag, __VA_ARGS__)
+  json_fail((r)->root, (r)->path, &(r)->at, STATUS_POLICY, (r)->diag, __VA_ARGS__)
 
 // ---- members ----
 
-static const cJSON *member(const cJSON *object, const char *key) {
-  return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
 // The text of a member, in the arena; NULL if there is none.
-static const char *optional_text(struct reading *r, const cJSON *object, const char *key) {
-  const cJSON *item = member(object, key);
-  return cJSON_IsString(item) ? arena_strdup(r->arena, item->valuestring) : NULL;
+static const char *optional_text(struct reading *r, const struct json *object, const char *key) {
+  const struct json *item = json_member(object, key);
+  return json_is(item, JSON_STRING) ? arena_strdup(r->arena, item->text) : NULL;
 }
 
-static enum status text(struct reading *r, const cJSON *object, const char *key, const char **out) {
+static enum status text(struct reading *r, const struct json *object, const char *key,
+                        const char **out) {
   *out = optional_text(r, object, key);
   return *out ? STATUS_OK : READ_FAIL(r, "\"%s\" is missing or no string", key);
 }
 
-static double number(const cJSON *object, const char *key, double otherwise) {
+static double number(const struct json *object, const char *key, double otherwise) {
   double value;
-  return json_to_number(member(object, key), &value) ? value : otherwise;
+  return json_to_number(json_member(object, key), &value) ? value : otherwise;
 }
 
-static int integer(const cJSON *object, const char *key, int otherwise) {
+static int integer(const struct json *object, const char *key, int otherwise) {
   double value = number(object, key, otherwise);
   return value >= -1e9 && value <= 1e9 ? (int)value : otherwise;
 }
 
-static enum status format(struct reading *r, const cJSON *object, const char *key,
+static enum status format(struct reading *r, const struct json *object, const char *key,
                           enum format_id *out) {
   const char *name;
   TRY(text(r, object, key, &name));
@@ -57,18 +55,18 @@ static enum status format(struct reading *r, const cJSON *object, const char *ke
   return STATUS_OK;
 }
 
-static enum reason reason(const cJSON *object, const char *key) {
-  const cJSON *item = member(object, key);
+static enum reason reason(const struct json *object, const char *key) {
+  const struct json *item = json_member(object, key);
   enum reason found = REASON_NONE;
-  if (cJSON_IsString(item))
-    reason_find(item->valuestring, &found);
+  if (json_is(item, JSON_STRING))
+    reason_find(item->text, &found);
   return found;
 }
 
-static enum status list(struct reading *r, const cJSON *object, const char *key,
-                        const cJSON **out) {
-  *out = member(object, key);
-  return cJSON_IsArray(*out) ? STATUS_OK : READ_FAIL(r, "\"%s\" is missing or no list", key);
+static enum status list(struct reading *r, const struct json *object, const char *key,
+                        const struct json **out) {
+  *out = json_member(object, key);
+  return json_is(*out, JSON_ARRAY) ? STATUS_OK : READ_FAIL(r, "\"%s\" is missing or no list", key);
 }
 
 // As graph_value_label, except that it never puts "::" in front.
@@ -76,25 +74,24 @@ static const char *value_label(struct reading *r, const char *scope, const char 
   return scope[0] ? arena_printf(r->arena, "%s::%s", scope, name) : name;
 }
 
-static enum status open_file(struct reading *r, const char *path, cJSON **root) {
+static enum status open_file(struct reading *r, const char *path) {
   r->path = path;
-  TRY(json_read(root, &r->text, path, STATUS_POLICY, r->arena, r->diag));
-  if (cJSON_IsObject(*root))
+  TRY(json_read(&r->root, path, STATUS_POLICY, r->arena, r->diag));
+  if (json_is(r->root, JSON_OBJECT))
     return STATUS_OK;
-  cJSON_Delete(*root);
   return READ_FAIL(r, "not an object");
 }
 
 // ---- the plan ----
 
-static enum status read_policy(struct reading *r, const cJSON *root) {
+static enum status read_policy(struct reading *r, const struct json *root) {
   struct review *out = r->review;
-  const cJSON *policy = member(root, "policy"), *ladder, *item;
+  const struct json *policy = json_member(root, "policy"), *ladder, *item;
   TRY(text(r, policy, "name", &out->policy));
   out->policy_version = integer(policy, "version", 0);
   TRY(list(r, policy, "ladder", &ladder));
-  cJSON_ArrayForEach(item, ladder) {
-    const struct format *f = cJSON_IsString(item) ? format_find(item->valuestring) : NULL;
+  for (item = json_first(ladder); item; item = item->next) {
+    const struct format *f = json_is(item, JSON_STRING) ? format_find(item->text) : NULL;
     if (!f || out->n_ladder == (int)(sizeof out->ladder / sizeof out->ladder[0]))
       return READ_FAIL(r, "policy.ladder is not a list of at most 8 formats");
     if (policy_is_operand_format(f->id)) {  // no format to run in, only to read operands in
@@ -107,7 +104,7 @@ static enum status read_policy(struct reading *r, const cJSON *root) {
   }
   if (out->n_ladder == 0)
     return READ_FAIL(r, "policy.ladder is empty");
-  const cJSON *limits = member(policy, "thresholds");
+  const struct json *limits = json_member(policy, "thresholds");
   out->has_thresholds = limits != NULL;
   out->thresholds = (struct plan_thresholds){
       .margin = number(limits, "margin", NAN),
@@ -117,16 +114,16 @@ static enum status read_policy(struct reading *r, const cJSON *root) {
       .constant_max_subnormal_fraction = number(limits, "constant_max_subnormal_fraction", NAN),
       .max_lost_fraction = number(limits, "max_lost_fraction", NAN),
       .max_angle_step = number(limits, "max_angle_step", NAN),
-      .keep_integers = cJSON_IsTrue(member(limits, "keep_integers")),
+      .keep_integers = json_is(json_member(limits, "keep_integers"), JSON_TRUE),
   };
   return STATUS_OK;
 }
 
-static enum status read_rules(struct reading *r, const cJSON *root) {
+static enum status read_rules(struct reading *r, const struct json *root) {
   struct review *out = r->review;
-  const cJSON *rules = member(root, "rules"), *item;
-  out->rules = arena_array(r->arena, (size_t)cJSON_GetArraySize(rules), sizeof *out->rules);
-  cJSON_ArrayForEach(item, rules) {
+  const struct json *rules = json_member(root, "rules"), *item;
+  out->rules = arena_array(r->arena, (size_t)json_count(rules), sizeof *out->rules);
+  for (item = json_first(rules); item; item = item->next) {
     struct review_rule *rule = &out->rules[out->n_rules++];
     TRY(text(r, item, "rule", &rule->id));
     TRY(text(r, item, "class", &rule->class));
@@ -135,11 +132,12 @@ static enum status read_rules(struct reading *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-static void read_costs(struct reading *r, const cJSON *root) {
+static void read_costs(struct reading *r, const struct json *root) {
   struct review *out = r->review;
-  const cJSON *cost = member(root, "cost");
-  const cJSON *seconds = member(cost, "seconds"), *traffic = member(cost, "traffic_bytes");
-  out->target = optional_text(r, member(cost, "modelled_for"), "target");
+  const struct json *cost = json_member(root, "cost");
+  const struct json *seconds = json_member(cost, "seconds"),
+                    *traffic = json_member(cost, "traffic_bytes");
+  out->target = optional_text(r, json_member(cost, "modelled_for"), "target");
   out->time_before = number(seconds, "before", NAN);
   out->time_after = number(seconds, "after", NAN);
   out->traffic_before = number(traffic, "before", NAN);
@@ -147,14 +145,14 @@ static void read_costs(struct reading *r, const cJSON *root) {
   out->casts = integer(cost, "casts", -1);
 }
 
-static enum status read_value(struct reading *r, const cJSON *item, struct review_value *v) {
+static enum status read_value(struct reading *r, const struct json *item, struct review_value *v) {
   const char *name;
   TRY(text(r, item, "value", &name));
   TRY(text(r, item, "scope", &v->scope));
   v->label = value_label(r, v->scope, name);
   TRY(format(r, item, "format", &v->format));
   v->scale_log2 = integer(item, "scale_log2", 0);
-  v->constant = cJSON_IsTrue(member(item, "constant"));
+  v->constant = json_is(json_member(item, "constant"), JSON_TRUE);
   double lost = number(item, "lost_updates_fraction", NAN);
   v->fit = (struct fit){
       .reason = reason(item, "reason"),
@@ -166,8 +164,8 @@ static enum status read_value(struct reading *r, const cJSON *item, struct revie
       .accumulates = !isnan(lost),
       .lost_fraction = lost,
   };
-  const cJSON *operand = member(item, "operand");
-  v->is_operand = cJSON_IsObject(operand);
+  const struct json *operand = json_member(item, "operand");
+  v->is_operand = json_is(operand, JSON_OBJECT);
   v->operand_scale = integer(operand, "scale_log2", 0);
   v->operand_scale_most = integer(operand, "scale_log2_most", v->operand_scale);
   v->operand_axis = integer(operand, "axis", 0);
@@ -179,13 +177,13 @@ static enum status read_value(struct reading *r, const cJSON *item, struct revie
   return STATUS_OK;
 }
 
-static enum status read_values(struct reading *r, const cJSON *root) {
+static enum status read_values(struct reading *r, const struct json *root) {
   struct review *out = r->review;
-  const cJSON *values, *item;
+  const struct json *values, *item;
   TRY(list(r, root, "values", &values));
-  out->values = arena_array(r->arena, (size_t)cJSON_GetArraySize(values), sizeof *out->values);
+  out->values = arena_array(r->arena, (size_t)json_count(values), sizeof *out->values);
   json_push_key(&r->at, "values");
-  cJSON_ArrayForEach(item, values) {
+  for (item = json_first(values); item; item = item->next) {
     int index = out->n_values++;
     json_push_index(&r->at, index);
     struct review_value *v = &out->values[index];
@@ -200,22 +198,22 @@ static enum status read_values(struct reading *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-static enum status read_ends(struct reading *r, const cJSON *node, const char *key,
+static enum status read_ends(struct reading *r, const struct json *node, const char *key,
                              struct review_end **ends, int *count) {
-  const cJSON *labels, *item;
+  const struct json *labels, *item;
   TRY(list(r, node, key, &labels));
-  *ends = arena_array(r->arena, (size_t)cJSON_GetArraySize(labels), sizeof **ends);
-  cJSON_ArrayForEach(item, labels) {
-    if (!cJSON_IsString(item))
+  *ends = arena_array(r->arena, (size_t)json_count(labels), sizeof **ends);
+  for (item = json_first(labels); item; item = item->next) {
+    if (!json_is(item, JSON_STRING))
       return READ_FAIL(r, "\"%s\" is not a list of strings", key);
     struct review_end *end = &(*ends)[(*count)++];
-    end->label = arena_strdup(r->arena, item->valuestring);
+    end->label = arena_strdup(r->arena, item->text);
     end->value = map_get(&r->review->values_by_label, 0, end->label);
   }
   return STATUS_OK;
 }
 
-static enum status read_node(struct reading *r, const cJSON *item, struct review_node *n) {
+static enum status read_node(struct reading *r, const struct json *item, struct review_node *n) {
   TRY(text(r, item, "node", &n->label));
   TRY(text(r, item, "scope", &n->scope));
   TRY(text(r, item, "op", &n->op));
@@ -224,31 +222,31 @@ static enum status read_node(struct reading *r, const cJSON *item, struct review
   TRY(format(r, item, "format", &n->format));
   n->name = optional_text(r, item, "name");
   n->reason = reason(item, "reason");
-  n->narrow_operands = cJSON_IsString(member(item, "operands"));
+  n->narrow_operands = json_is(json_member(item, "operands"), JSON_STRING);
   n->operands_format = n->narrow_operands ? optional_text(r, item, "operands") : "";
-  n->product = n->narrow_operands || member(item, "operands_reason");
+  n->product = n->narrow_operands || json_member(item, "operands_reason");
   n->operands_reason = reason(item, "operands_reason");
   n->operands_because_of = optional_text(r, item, "operands_because_of");
   n->pattern = optional_text(r, item, "pattern");
   n->tried = r->review->ladder[0];
-  if (member(item, "tried"))
+  if (json_member(item, "tried"))
     TRY(format(r, item, "tried", &n->tried));
   n->because_of = optional_text(r, item, "because_of");
   n->opset = integer(item, "allowed_from_opset", 0);
   TRY(read_ends(r, item, "inputs", &n->inputs, &n->n_inputs));
   TRY(read_ends(r, item, "outputs", &n->outputs, &n->n_outputs));
   for (int f = 0; f < FORMAT_COUNT; f++)
-    n->seconds[f] = number(member(item, "seconds"), formats[f].name, NAN);
+    n->seconds[f] = number(json_member(item, "seconds"), formats[f].name, NAN);
   return STATUS_OK;
 }
 
-static enum status read_nodes(struct reading *r, const cJSON *root) {
+static enum status read_nodes(struct reading *r, const struct json *root) {
   struct review *out = r->review;
-  const cJSON *nodes, *item;
+  const struct json *nodes, *item;
   TRY(list(r, root, "nodes", &nodes));
-  out->nodes = arena_array(r->arena, (size_t)cJSON_GetArraySize(nodes), sizeof *out->nodes);
+  out->nodes = arena_array(r->arena, (size_t)json_count(nodes), sizeof *out->nodes);
   json_push_key(&r->at, "nodes");
-  cJSON_ArrayForEach(item, nodes) {
+  for (item = json_first(nodes); item; item = item->next) {
     json_push_index(&r->at, out->n_nodes);
     struct review_node *n = &out->nodes[out->n_nodes];
     TRY(read_node(r, item, n));
@@ -284,11 +282,11 @@ static void link_values(struct review *r, struct arena *a) {
   }
 }
 
-static enum status read_plan(struct reading *r, const cJSON *root) {
+static enum status read_plan(struct reading *r, const struct json *root) {
   if (integer(root, "schema", 0) != 1)
     return READ_FAIL(r, "not a plan file of schema 1");
-  TRY(text(r, member(root, "model"), "file", &r->review->model_file));
-  TRY(text(r, member(root, "model"), "sha256", &r->review->model_sha256));
+  TRY(text(r, json_member(root, "model"), "file", &r->review->model_file));
+  TRY(text(r, json_member(root, "model"), "sha256", &r->review->model_sha256));
   TRY(read_policy(r, root));
   TRY(read_rules(r, root));
   read_costs(r, root);
@@ -301,11 +299,8 @@ static enum status read_plan(struct reading *r, const cJSON *root) {
 enum status review_read(struct review *r, const char *path, struct arena *a, struct diag *d) {
   *r = (struct review){.path = path, .nodes_by_label.arena = a, .values_by_label.arena = a};
   struct reading reading = {.review = r, .arena = a, .diag = d};
-  cJSON *root;
-  TRY(open_file(&reading, path, &root));
-  enum status status = read_plan(&reading, root);
-  cJSON_Delete(root);
-  return status;
+  TRY(open_file(&reading, path));
+  return read_plan(&reading, reading.root);
 }
 
 const struct review_rule *review_find_rule(const struct review *r, const char *id) {
@@ -318,14 +313,14 @@ const struct review_rule *review_find_rule(const struct review *r, const char *i
 // ---- the verdict ----
 
 // A verdict file, or what `verify --json` printed.
-static enum status read_verdict(struct reading *r, const cJSON *root) {
-  const cJSON *values, *item, *verdict = member(root, "verdict");
+static enum status read_verdict(struct reading *r, const struct json *root) {
+  const struct json *values, *item, *verdict = json_member(root, "verdict");
   const char *sha256;
-  TRY(text(r, member(root, "sha256") ? root : member(root, "model"), "sha256", &sha256));
+  TRY(text(r, json_member(root, "sha256") ? root : json_member(root, "model"), "sha256", &sha256));
   if (strcmp(sha256, r->review->model_sha256) != 0)
     return READ_FAIL(r, "is of another model than %s", r->review->path);
   TRY(list(r, verdict ? verdict : root, "values", &values));
-  cJSON_ArrayForEach(item, values) {
+  for (item = json_first(values); item; item = item->next) {
     const char *name, *scope = optional_text(r, item, "scope");
     TRY(text(r, item, "value", &name));
     int v = map_get(&r->review->values_by_label, 0, value_label(r, scope ? scope : "", name));
@@ -338,17 +333,15 @@ static enum status read_verdict(struct reading *r, const cJSON *root) {
 enum status review_read_errors(struct review *r, const char *path, struct arena *a,
                                struct diag *d) {
   struct reading reading = {.review = r, .arena = a, .diag = d};
-  cJSON *root;
-  TRY(open_file(&reading, path, &root));
-  enum status status = read_verdict(&reading, root);
-  cJSON_Delete(root);
-  return status;
+  TRY(open_file(&reading, path));
+  return read_verdict(&reading, reading.root);
 }
 
 // ---- the trace ----
 
-static void read_range(const cJSON *item, const char *label, struct review_range *out) {
-  const cJSON *positive = member(item, "positive"), *negative = member(item, "negative");
+static void read_range(const struct json *item, const char *label, struct review_range *out) {
+  const struct json *positive = json_member(item, "positive"),
+                    *negative = json_member(item, "negative");
   double above = number(positive, "count", 0), below = number(negative, "count", 0);
   double infinities =
       number(item, "positive_infinities", 0) + number(item, "negative_infinities", 0);
@@ -373,15 +366,15 @@ static void read_range(const cJSON *item, const char *label, struct review_range
   out->smallest = isfinite(out->smallest) ? out->smallest : 0;
 }
 
-static enum status read_trace(struct reading *r, const cJSON *root, const struct review *review,
-                              struct review_range *out) {
-  const cJSON *values, *item;
+static enum status read_trace(struct reading *r, const struct json *root,
+                              const struct review *review, struct review_range *out) {
+  const struct json *values, *item;
   const char *sha256;
-  TRY(text(r, member(root, "model"), "sha256", &sha256));
+  TRY(text(r, json_member(root, "model"), "sha256", &sha256));
   if (strcmp(sha256, review->model_sha256) != 0)
     return READ_FAIL(r, "the trace is of another model than %s", review->path);
   TRY(list(r, root, "values", &values));
-  cJSON_ArrayForEach(item, values) {
+  for (item = json_first(values); item; item = item->next) {
     const char *name, *scope;
     TRY(text(r, item, "name", &name));
     TRY(text(r, item, "scope", &scope));
@@ -395,12 +388,9 @@ static enum status read_trace(struct reading *r, const cJSON *root, const struct
 enum status review_read_trace(const struct review *r, const char *path, struct review_range **out,
                               struct arena *a, struct diag *d) {
   struct reading reading = {.arena = a, .diag = d};
-  cJSON *root;
-  TRY(open_file(&reading, path, &root));
+  TRY(open_file(&reading, path));
   *out = arena_array(a, (size_t)r->n_values, sizeof **out);
-  enum status status = read_trace(&reading, root, r, *out);
-  cJSON_Delete(root);
-  return status;
+  return read_trace(&reading, reading.root, r, *out);
 }
 
 void review_print(const char *text, FILE *out) {

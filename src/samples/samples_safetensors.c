@@ -32,21 +32,21 @@ static const struct {
 };
 
 // The integer that a JSON number is, if it is one from 0 to 2^53.
-static bool get_size(const cJSON *number, int64_t *out) {
-  if (!cJSON_IsNumber(number))
+static bool get_size(const struct json *number, int64_t *out) {
+  if (!json_is(number, JSON_NUMBER))
     return false;
-  double value = number->valuedouble;
+  double value = number->number;
   if (!(value >= 0 && value <= 9007199254740992.0) || value != (double)(int64_t)value)
     return false;
   *out = (int64_t)value;
   return true;
 }
 
-static enum status get_shape(const cJSON *shape, struct array *array, struct diag *d) {
-  if (!cJSON_IsArray(shape))
+static enum status get_shape(const struct json *shape, struct array *array, struct diag *d) {
+  if (!json_is(shape, JSON_ARRAY))
     return diag_fail(d, STATUS_DATA, "the tensor has no 'shape'");
-  const cJSON *dim;
-  cJSON_ArrayForEach(dim, shape) {
+  const struct json *dim;
+  for (dim = json_first(shape); dim; dim = dim->next) {
     if (array->rank == ARRAY_MAX_RANK)
       return diag_fail(d, STATUS_DATA, "the tensor has more than %d dimensions", ARRAY_MAX_RANK);
     if (!get_size(dim, &array->dims[array->rank++]))
@@ -55,34 +55,35 @@ static enum status get_shape(const cJSON *shape, struct array *array, struct dia
   return STATUS_OK;
 }
 
-static enum status get_type(const cJSON *dtype, struct array *array, size_t *item, struct diag *d) {
-  if (!cJSON_IsString(dtype))
+static enum status get_type(const struct json *dtype, struct array *array, size_t *item,
+                            struct diag *d) {
+  if (!json_is(dtype, JSON_STRING))
     return diag_fail(d, STATUS_DATA, "the tensor has no 'dtype'");
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-    if (strcmp(types[i].name, dtype->valuestring) == 0) {
+    if (strcmp(types[i].name, dtype->text) == 0) {
       array->elem_type = types[i].elem_type;
       *item = types[i].item;
       return STATUS_OK;
     }
-  return diag_fail(d, STATUS_DATA, "element type '%.40s' cannot be read", dtype->valuestring);
+  return diag_fail(d, STATUS_DATA, "element type '%.40s' cannot be read", dtype->text);
 }
 
-static enum status read_tensor(struct array_list *list, const cJSON *tensor, const uint8_t *data,
-                               size_t size, struct diag *d) {
-  if (!cJSON_IsObject(tensor))
+static enum status read_tensor(struct array_list *list, const struct json *tensor,
+                               const uint8_t *data, size_t size, struct diag *d) {
+  if (!json_is(tensor, JSON_OBJECT))
     return diag_fail(d, STATUS_DATA, "the header's entry is not an object");
-  struct array *array = array_list_add(list, arena_strdup(list->arena, tensor->string));
+  struct array *array = array_list_add(list, arena_strdup(list->arena, tensor->key));
   size_t item = 0;
   uint64_t count, bytes;
-  TRY(get_type(cJSON_GetObjectItemCaseSensitive(tensor, "dtype"), array, &item, d));
-  TRY(get_shape(cJSON_GetObjectItemCaseSensitive(tensor, "shape"), array, d));
+  TRY(get_type(json_member(tensor, "dtype"), array, &item, d));
+  TRY(get_shape(json_member(tensor, "shape"), array, d));
   if (!array_extent(array->dims, array->rank, item, &count, &bytes))
     return diag_fail(d, STATUS_DATA, "the tensor's size overflows");
-  const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
+  const struct json *offsets = json_member(tensor, "data_offsets");
   int64_t begin, end;
-  if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
-      !get_size(cJSON_GetArrayItem(offsets, 0), &begin) ||
-      !get_size(cJSON_GetArrayItem(offsets, 1), &end) || begin > end)
+  if (!json_is(offsets, JSON_ARRAY) || json_count(offsets) != 2 ||
+      !get_size(json_element(offsets, 0), &begin) || !get_size(json_element(offsets, 1), &end) ||
+      begin > end)
     return diag_fail(d, STATUS_DATA, "the tensor's 'data_offsets' are not two ascending offsets");
   if ((uint64_t)end > size)
     return diag_fail(d, STATUS_DATA, "the tensor ends at byte %lld and the file holds %zu",
@@ -96,16 +97,16 @@ static enum status read_tensor(struct array_list *list, const cJSON *tensor, con
   return STATUS_OK;
 }
 
-static enum status read_tensors(struct array_list *list, const cJSON *header, const uint8_t *data,
-                                size_t size, struct diag *d) {
-  if (!cJSON_IsObject(header))
+static enum status read_tensors(struct array_list *list, const struct json *header,
+                                const uint8_t *data, size_t size, struct diag *d) {
+  if (!json_is(header, JSON_OBJECT))
     return diag_fail(d, STATUS_DATA, "the header is not a JSON object");
   size_t total = 0;
-  const cJSON *tensor;
-  cJSON_ArrayForEach(tensor, header) {
-    if (strcmp(tensor->string, "__metadata__") == 0)
+  const struct json *tensor;
+  for (tensor = json_first(header); tensor; tensor = tensor->next) {
+    if (strcmp(tensor->key, "__metadata__") == 0)
       continue;
-    diag_at(d, NULL, NULL, tensor->string);
+    diag_at(d, NULL, NULL, tensor->key);
     TRY(read_tensor(list, tensor, data, size, d));
     // Overlapping tensors would let a small file ask for much memory.
     total += list->items[list->count - 1].size;
@@ -129,11 +130,9 @@ static enum status read_mapped(struct array_list *list, const char *path, const 
     return diag_fail(d, STATUS_DATA, "the header holds a NUL");
   char *text = arena_alloc(list->arena, (size_t)length + 1);
   memcpy(text, bytes + 8, (size_t)length);
-  cJSON *header;
-  TRY(json_parse(&header, text, path, STATUS_DATA, d));
-  enum status status = read_tensors(list, header, bytes + 8 + length, size - 8 - (size_t)length, d);
-  cJSON_Delete(header);
-  return status;
+  const struct json *header;
+  TRY(json_parse(&header, text, path, STATUS_DATA, list->arena, d));
+  return read_tensors(list, header, bytes + 8 + length, size - 8 - (size_t)length, d);
 }
 
 enum status samples_read_safetensors(struct array_list *list, const char *path, struct diag *d) {

@@ -152,50 +152,51 @@ enum status trace_write(const struct trace *t, struct graph *g, const char *path
 // ---- Reading ----
 
 // Every key of the object must be one of `keys`; none comes twice, since json_parse refuses that.
-enum status trace_check_keys(struct trace_reader *r, const cJSON *object, const char *const *keys) {
-  if (!cJSON_IsObject(object))
+enum status trace_check_keys(struct trace_reader *r, const struct json *object,
+                             const char *const *keys) {
+  if (!json_is(object, JSON_OBJECT))
     return TRACE_FAIL(r, "must be an object");
-  const cJSON *item;
-  cJSON_ArrayForEach(item, object) {
+  const struct json *item;
+  for (item = json_first(object); item; item = item->next) {
     size_t k = 0;
-    while (keys[k] && strcmp(keys[k], item->string) != 0)
+    while (keys[k] && strcmp(keys[k], item->key) != 0)
       k++;
     if (keys[k])
       continue;
-    json_push_key(&r->path, item->string);
-    const char *near = nearest_name(item->string, keys);
+    json_push_key(&r->path, item->key);
+    const char *near = nearest_name(item->key, keys);
     return near ? TRACE_FAIL(r, "unknown key; is \"%s\" meant?", near)
                 : TRACE_FAIL(r, "unknown key");
   }
   return STATUS_OK;
 }
 
-enum status trace_find_key(struct trace_reader *r, const cJSON *object, const char *key,
-                           const cJSON **item) {
-  *item = cJSON_GetObjectItemCaseSensitive(object, key);
+enum status trace_find_key(struct trace_reader *r, const struct json *object, const char *key,
+                           const struct json **item) {
+  *item = json_member(object, key);
   return *item ? STATUS_OK : TRACE_FAIL(r, "the key \"%s\" is missing", key);
 }
 
-static enum status to_count(struct trace_reader *r, const cJSON *item, uint64_t *out) {
+static enum status to_count(struct trace_reader *r, const struct json *item, uint64_t *out) {
   const double limit = 9007199254740992.0;  // 2^53: beyond it a double skips integers
-  double x = item->valuedouble;
-  if (!cJSON_IsNumber(item) || !(x >= 0 && x <= limit) || x != floor(x))
+  double x = item->number;
+  if (!json_is(item, JSON_NUMBER) || !(x >= 0 && x <= limit) || x != floor(x))
     return TRACE_FAIL(r, "must be an integer from 0 to 2^53");
   *out = (uint64_t)x;
   return STATUS_OK;
 }
 
-static enum status to_magnitude(struct trace_reader *r, const cJSON *item, float *out) {
-  double x = item->valuedouble;
-  if (!cJSON_IsNumber(item) || !(x >= 0 && x <= FLT_MAX) || x != (double)(float)x)
+static enum status to_magnitude(struct trace_reader *r, const struct json *item, float *out) {
+  double x = item->number;
+  if (!json_is(item, JSON_NUMBER) || !(x >= 0 && x <= FLT_MAX) || x != (double)(float)x)
     return TRACE_FAIL(r, "must be a finite float that is not negative");
   *out = (float)x;
   return STATUS_OK;
 }
 
-enum status trace_read_count(struct trace_reader *r, const cJSON *object, const char *key,
+enum status trace_read_count(struct trace_reader *r, const struct json *object, const char *key,
                              uint64_t *out) {
-  const cJSON *item;
+  const struct json *item;
   TRY(trace_find_key(r, object, key, &item));
   json_push_key(&r->path, key);
   TRY(to_count(r, item, out));
@@ -203,7 +204,7 @@ enum status trace_read_count(struct trace_reader *r, const cJSON *object, const 
   return STATUS_OK;
 }
 
-enum status trace_read_size(struct trace_reader *r, const cJSON *object, const char *key,
+enum status trace_read_size(struct trace_reader *r, const struct json *object, const char *key,
                             size_t *out) {
   uint64_t count = 0;
   TRY(trace_read_count(r, object, key, &count));
@@ -211,9 +212,9 @@ enum status trace_read_size(struct trace_reader *r, const cJSON *object, const c
   return STATUS_OK;
 }
 
-static enum status read_magnitude(struct trace_reader *r, const cJSON *object, const char *key,
-                                  float *out) {
-  const cJSON *item;
+static enum status read_magnitude(struct trace_reader *r, const struct json *object,
+                                  const char *key, float *out) {
+  const struct json *item;
   TRY(trace_find_key(r, object, key, &item));
   json_push_key(&r->path, key);
   TRY(to_magnitude(r, item, out));
@@ -221,9 +222,9 @@ static enum status read_magnitude(struct trace_reader *r, const cJSON *object, c
   return STATUS_OK;
 }
 
-enum status trace_read_sum(struct trace_reader *r, const cJSON *object, const char *key,
+enum status trace_read_sum(struct trace_reader *r, const struct json *object, const char *key,
                            double *out) {
-  const cJSON *item;
+  const struct json *item;
   TRY(trace_find_key(r, object, key, &item));
   json_push_key(&r->path, key);
   if (!json_to_number(item, out) || !(*out >= 0))
@@ -232,14 +233,14 @@ enum status trace_read_sum(struct trace_reader *r, const cJSON *object, const ch
   return STATUS_OK;
 }
 
-enum status trace_read_text(struct trace_reader *r, const cJSON *object, const char *key,
+enum status trace_read_text(struct trace_reader *r, const struct json *object, const char *key,
                             const char **out) {
-  const cJSON *item;
+  const struct json *item;
   TRY(trace_find_key(r, object, key, &item));
   json_push_key(&r->path, key);
-  if (!cJSON_IsString(item))
+  if (!json_is(item, JSON_STRING))
     return TRACE_FAIL(r, "must be a string");
-  *out = item->valuestring;
+  *out = item->text;
   json_pop(&r->path);
   return STATUS_OK;
 }
@@ -253,16 +254,16 @@ static int bin_of(const char *key, size_t n, int first) {
   return is_bin ? (int)(value - first) : -1;
 }
 
-enum status trace_read_histogram(struct trace_reader *r, const cJSON *object, const char *key,
+enum status trace_read_histogram(struct trace_reader *r, const struct json *object, const char *key,
                                  uint64_t *bins, size_t n, int first) {
-  const cJSON *histogram, *item;
+  const struct json *histogram, *item;
   TRY(trace_find_key(r, object, key, &histogram));
   json_push_key(&r->path, key);
-  if (!cJSON_IsObject(histogram))
+  if (!json_is(histogram, JSON_OBJECT))
     return TRACE_FAIL(r, "must be an object");
-  cJSON_ArrayForEach(item, histogram) {
-    json_push_key(&r->path, item->string);
-    int bin = bin_of(item->string, n, first);
+  for (item = json_first(histogram); item; item = item->next) {
+    json_push_key(&r->path, item->key);
+    int bin = bin_of(item->key, n, first);
     if (bin < 0)
       return TRACE_FAIL(r, "the key must be an integer from %d to %d", first, first + (int)n - 1);
     TRY(to_count(r, item, &bins[bin]));
@@ -272,11 +273,11 @@ enum status trace_read_histogram(struct trace_reader *r, const cJSON *object, co
   return STATUS_OK;
 }
 
-static enum status read_side(struct trace_reader *r, const cJSON *value, const char *key,
+static enum status read_side(struct trace_reader *r, const struct json *value, const char *key,
                              struct stats_side *side) {
   static const char *const keys[] = {"count",       "max",       "min",          "sum",
                                      "sum_squares", "exponents", "significands", NULL};
-  const cJSON *object = cJSON_GetObjectItemCaseSensitive(value, key);
+  const struct json *object = json_member(value, key);
   if (!object)
     return STATUS_OK;  // nothing of this sign
   json_push_key(&r->path, key);
@@ -296,27 +297,28 @@ static enum status read_side(struct trace_reader *r, const cJSON *value, const c
   return STATUS_OK;
 }
 
-static enum status read_window(struct trace_reader *r, const cJSON *item, struct stats_window *w) {
-  const cJSON *absmax = cJSON_GetArrayItem(item, 0), *absmin = cJSON_GetArrayItem(item, 1);
-  if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 3)
+static enum status read_window(struct trace_reader *r, const struct json *item,
+                               struct stats_window *w) {
+  const struct json *absmax = json_element(item, 0), *absmin = json_element(item, 1);
+  if (!json_is(item, JSON_ARRAY) || json_count(item) != 3)
     return TRACE_FAIL(r, "must be [absmax, absmin, nonfinite]");
   TRY(to_magnitude(r, absmax, &w->absmax));
   TRY(to_magnitude(r, absmin, &w->absmin));
-  return to_count(r, cJSON_GetArrayItem(item, 2), &w->nonfinite);
+  return to_count(r, json_element(item, 2), &w->nonfinite);
 }
 
-static enum status read_windows(struct trace_reader *r, const cJSON *value, struct stats *s) {
-  const cJSON *windows, *item;
+static enum status read_windows(struct trace_reader *r, const struct json *value, struct stats *s) {
+  const struct json *windows, *item;
   TRY(trace_find_key(r, value, "windows", &windows));
   json_push_key(&r->path, "windows");
-  size_t n = (size_t)cJSON_GetArraySize(windows), window = r->trace->window;
-  if (!cJSON_IsArray(windows) || n > (r->trace->steps + window - 1) / window)
+  size_t n = (size_t)json_count(windows), window = r->trace->window;
+  if (!json_is(windows, JSON_ARRAY) || n > (r->trace->steps + window - 1) / window)
     return TRACE_FAIL(r, "must be an array with one element a window");
   s->windows = calloc(n + 1, sizeof *s->windows);
   if (!s->windows)
     out_of_memory(n * sizeof *s->windows);
   s->capacity_windows = n + 1;
-  cJSON_ArrayForEach(item, windows) {
+  for (item = json_first(windows); item; item = item->next) {
     json_push_index(&r->path, (int)s->n_windows);
     TRY(read_window(r, item, &s->windows[s->n_windows]));
     s->n_windows++;
@@ -326,15 +328,15 @@ static enum status read_windows(struct trace_reader *r, const cJSON *value, stru
   return STATUS_OK;
 }
 
-static enum status read_shape(struct trace_reader *r, const cJSON *value, struct stats *s) {
-  const cJSON *shape = cJSON_GetObjectItemCaseSensitive(value, "shape"), *item;
+static enum status read_shape(struct trace_reader *r, const struct json *value, struct stats *s) {
+  const struct json *shape = json_member(value, "shape"), *item;
   if (!shape)
     return STATUS_OK;  // derived from another value
   json_push_key(&r->path, "shape");
-  if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > STATS_DIMS)
+  if (!json_is(shape, JSON_ARRAY) || json_count(shape) > STATS_DIMS)
     return TRACE_FAIL(r, "must be an array of %d dims at most", STATS_DIMS);
   s->has_shape = true;
-  cJSON_ArrayForEach(item, shape) {
+  for (item = json_first(shape); item; item = item->next) {
     uint64_t dim = 0;
     json_push_index(&r->path, s->rank);
     TRY(to_count(r, item, &dim));
@@ -359,7 +361,7 @@ static enum status unknown_name(struct trace_reader *r, int scope, const char *n
 }
 
 // Finds the value that `object` names by scope and name.
-enum status trace_read_place(struct trace_reader *r, const cJSON *object, int *v) {
+enum status trace_read_place(struct trace_reader *r, const struct json *object, int *v) {
   const char *name, *path;
   TRY(trace_read_text(r, object, "name", &name));
   TRY(trace_read_text(r, object, "scope", &path));
@@ -384,7 +386,7 @@ static enum status check_value(struct trace_reader *r, int v, const char *type) 
 }
 
 // Statistics of a value that was seen.
-static enum status read_stats(struct trace_reader *r, const cJSON *object, struct stats *s) {
+static enum status read_stats(struct trace_reader *r, const struct json *object, struct stats *s) {
   for (size_t k = 0; k < N_COUNTS; k++)
     TRY(trace_read_count(r, object, counts[k].key, count_at(s, k)));
   TRY(read_shape(r, object, s));
@@ -395,7 +397,7 @@ static enum status read_stats(struct trace_reader *r, const cJSON *object, struc
                  s->positive.count + s->negative.count;
   if (sum != s->count || s->sampled > s->count)
     return TRACE_FAIL(r, "the counts do not add up");
-  if (!cJSON_GetObjectItemCaseSensitive(object, "first_nonfinite_step"))
+  if (!json_member(object, "first_nonfinite_step"))
     return STATUS_OK;
   uint64_t step = 0;
   TRY(trace_read_count(r, object, "first_nonfinite_step", &step));
@@ -403,7 +405,7 @@ static enum status read_stats(struct trace_reader *r, const cJSON *object, struc
   return STATUS_OK;
 }
 
-static enum status read_value(struct trace_reader *r, const cJSON *object) {
+static enum status read_value(struct trace_reader *r, const struct json *object) {
   static const char *const keys[] = {"name",
                                      "scope",
                                      "type",
@@ -431,14 +433,14 @@ static enum status read_value(struct trace_reader *r, const cJSON *object) {
   return runs ? read_stats(r, object, &r->trace->stats[v]) : STATUS_OK;
 }
 
-static enum status read_values(struct trace_reader *r, const cJSON *root) {
-  const cJSON *values, *item;
+static enum status read_values(struct trace_reader *r, const struct json *root) {
+  const struct json *values, *item;
   TRY(trace_find_key(r, root, "values", &values));
   json_push_key(&r->path, "values");
-  if (!cJSON_IsArray(values))
+  if (!json_is(values, JSON_ARRAY))
     return TRACE_FAIL(r, "must be an array");
   int index = 0;
-  cJSON_ArrayForEach(item, values) {
+  for (item = json_first(values); item; item = item->next) {
     json_push_index(&r->path, index++);
     TRY(read_value(r, item));
     json_pop(&r->path);
@@ -450,9 +452,9 @@ static enum status read_values(struct trace_reader *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-static enum status check_model(struct trace_reader *r, const cJSON *root) {
+static enum status check_model(struct trace_reader *r, const struct json *root) {
   static const char *const keys[] = {"file", "sha256", NULL};
-  const cJSON *object;
+  const struct json *object;
   const char *file, *sha256;
   TRY(trace_find_key(r, root, "model", &object));
   json_push_key(&r->path, "model");
@@ -471,9 +473,9 @@ static enum status check_model(struct trace_reader *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-static enum status read_samples(struct trace_reader *r, const cJSON *root) {
+static enum status read_samples(struct trace_reader *r, const struct json *root) {
   static const char *const keys[] = {"count", "with_held_out", "sha256", "synthetic", NULL};
-  const cJSON *object, *synthetic;
+  const struct json *object, *synthetic;
   const char *sha256;
   TRY(trace_find_key(r, root, "samples", &object));
   json_push_key(&r->path, "samples");
@@ -482,17 +484,17 @@ static enum status read_samples(struct trace_reader *r, const cJSON *root) {
   TRY(trace_read_size(r, object, "with_held_out", &r->trace->samples));
   TRY(trace_read_text(r, object, "sha256", &sha256));
   TRY(trace_find_key(r, object, "synthetic", &synthetic));
-  if (!cJSON_IsBool(synthetic))
+  if (!json_is_bool(synthetic))
     return TRACE_FAIL(r, "\"synthetic\" must be true or false");
-  r->trace->synthetic = cJSON_IsTrue(synthetic);
+  r->trace->synthetic = json_is(synthetic, JSON_TRUE);
   snprintf(r->trace->samples_sha256, sizeof r->trace->samples_sha256, "%s", sha256);
   json_pop(&r->path);
   return STATUS_OK;
 }
 
-static enum status read_nonfinite(struct trace_reader *r, const cJSON *root) {
+static enum status read_nonfinite(struct trace_reader *r, const struct json *root) {
   static const char *const keys[] = {"name", "scope", "sample", NULL};
-  const cJSON *object = cJSON_GetObjectItemCaseSensitive(root, "nonfinite");
+  const struct json *object = json_member(root, "nonfinite");
   if (!object)
     return STATUS_OK;
   const char *sample;
@@ -505,13 +507,13 @@ static enum status read_nonfinite(struct trace_reader *r, const cJSON *root) {
   return STATUS_OK;
 }
 
-static enum status read_root(struct trace_reader *r, const cJSON *root) {
+static enum status read_root(struct trace_reader *r, const struct json *root) {
   static const char *const keys[] = {
       "schema",        "tool",         "model",     "samples", "engine",  "window", "sample",
       "update_sample", "weight_steps", "nonfinite", "values",  "updates", NULL};
   uint64_t schema = 0;
   const char *tool, *engine;
-  if (!cJSON_IsObject(root))
+  if (!json_is(root, JSON_OBJECT))
     return TRACE_FAIL(r, "not a trace file: must be an object");
   TRY(trace_read_count(r, root, "schema", &schema));
   if (schema != SCHEMA)
@@ -538,11 +540,9 @@ enum status trace_read(struct trace *t, struct graph *g, const char *path, struc
   struct trace_reader r = {.file = path, .trace = t, .graph = g, .arena = a, .diag = d};
   struct arena scratch = {0};
   r.seen = arena_array(&scratch, (size_t)g->n_values, sizeof *r.seen);
-  cJSON *root = NULL;
-  enum status status = json_read(&root, &r.text, path, STATUS_POLICY, &scratch, d);
+  enum status status = json_read(&r.root, path, STATUS_POLICY, &scratch, d);
   if (status == STATUS_OK)
-    status = read_root(&r, root);
-  cJSON_Delete(root);
+    status = read_root(&r, r.root);
   arena_free(&scratch);
   if (status != STATUS_OK)
     trace_free(t);

@@ -81,10 +81,10 @@ void trace_write_updates(struct json_writer *w, const struct trace *t, const str
 
 // ---- Reading ----
 
-static enum status read_error(struct trace_reader *r, const cJSON *by_order, const char *order,
-                              struct updates_error *e) {
+static enum status read_error(struct trace_reader *r, const struct json *by_order,
+                              const char *order, struct updates_error *e) {
   static const char *const keys[] = {"max", "sum", "overflows", NULL};
-  const cJSON *error;
+  const struct json *error;
   TRY(trace_find_key(r, by_order, order, &error));
   json_push_key(&r->path, order);
   TRY(trace_check_keys(r, error, keys));
@@ -95,11 +95,11 @@ static enum status read_error(struct trace_reader *r, const cJSON *by_order, con
   return STATUS_OK;
 }
 
-static enum status read_errors(struct trace_reader *r, const cJSON *object,
+static enum status read_errors(struct trace_reader *r, const struct json *object,
                                struct updates_piece *p) {
   const char *keys[UPDATES_SIMULATED + 1] = {0};
   const char *orders[UPDATES_ORDERS + 1] = {0};
-  const cJSON *errors, *by_order;
+  const struct json *errors, *by_order;
   if (!p->sums)
     return STATUS_OK;
   for (int k = 0; k < UPDATES_SIMULATED; k++)
@@ -121,7 +121,7 @@ static enum status read_errors(struct trace_reader *r, const cJSON *object,
   return STATUS_OK;
 }
 
-static enum status read_update_window(struct trace_reader *r, const cJSON *item,
+static enum status read_update_window(struct trace_reader *r, const struct json *item,
                                       struct updates_window *w) {
   const char *keys[FORMAT_COUNT + 2] = {"updates"};
   for (int f = 0; f < FORMAT_COUNT; f++)
@@ -129,7 +129,7 @@ static enum status read_update_window(struct trace_reader *r, const cJSON *item,
   TRY(trace_check_keys(r, item, keys));
   TRY(trace_read_count(r, item, "updates", &w->updates));
   for (int f = 0; f < FORMAT_COUNT; f++) {
-    if (!cJSON_GetObjectItemCaseSensitive(item, formats[f].name))
+    if (!json_member(item, formats[f].name))
       continue;
     TRY(trace_read_count(r, item, formats[f].name, &w->below[f]));
     if (w->below[f] > w->updates)
@@ -138,22 +138,22 @@ static enum status read_update_window(struct trace_reader *r, const cJSON *item,
   return STATUS_OK;
 }
 
-static enum status read_update_windows(struct trace_reader *r, const cJSON *object,
+static enum status read_update_windows(struct trace_reader *r, const struct json *object,
                                        struct updates *u) {
-  const cJSON *windows, *item;
+  const struct json *windows, *item;
   uint64_t updates = 0;
   TRY(trace_find_key(r, object, "windows", &windows));
   json_push_key(&r->path, "windows");
-  size_t n = (size_t)cJSON_GetArraySize(windows), window = r->trace->window;
+  size_t n = (size_t)json_count(windows), window = r->trace->window;
   size_t steps =
       r->trace->steps > r->trace->weight_steps ? r->trace->steps : r->trace->weight_steps;
-  if (!cJSON_IsArray(windows) || n > (steps + window - 1) / window)
+  if (!json_is(windows, JSON_ARRAY) || n > (steps + window - 1) / window)
     return TRACE_FAIL(r, "must be an array with one element a window");
   u->windows = calloc(n + 1, sizeof *u->windows);
   if (!u->windows)
     out_of_memory(n * sizeof *u->windows);
   u->capacity_windows = n + 1;
-  cJSON_ArrayForEach(item, windows) {
+  for (item = json_first(windows); item; item = item->next) {
     json_push_index(&r->path, (int)u->n_windows);
     TRY(read_update_window(r, item, &u->windows[u->n_windows]));
     updates += u->windows[u->n_windows++].updates;
@@ -165,7 +165,7 @@ static enum status read_update_windows(struct trace_reader *r, const cJSON *obje
   return STATUS_OK;
 }
 
-static enum status read_site_counts(struct trace_reader *r, const cJSON *object,
+static enum status read_site_counts(struct trace_reader *r, const struct json *object,
                                     struct updates *u) {
   struct updates_piece *p = &u->total;
   TRY(trace_read_count(r, object, "runs", &u->runs));
@@ -181,7 +181,8 @@ static enum status read_site_counts(struct trace_reader *r, const cJSON *object,
   return read_update_windows(r, object, u);
 }
 
-static enum status read_site(struct trace_reader *r, const cJSON *object, size_t i, uint8_t *seen) {
+static enum status read_site(struct trace_reader *r, const struct json *object, size_t i,
+                             uint8_t *seen) {
   static const char *const keys[] = {"kind",        "name",   "scope",
                                      "runs",        "pairs",  "zero_updates",
                                      "not_finite",  "sums",   "zero_accumulators",
@@ -204,10 +205,10 @@ static enum status read_site(struct trace_reader *r, const cJSON *object, size_t
   return read_site_counts(r, object, &r->trace->updates[i]);
 }
 
-enum status trace_read_updates(struct trace_reader *r, const cJSON *root) {
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "updates"), *item;
-  bool sampled = cJSON_GetObjectItemCaseSensitive(root, "update_sample");
-  bool weights = cJSON_GetObjectItemCaseSensitive(root, "weight_steps");
+enum status trace_read_updates(struct trace_reader *r, const struct json *root) {
+  const struct json *list = json_member(root, "updates"), *item;
+  bool sampled = json_member(root, "update_sample");
+  bool weights = json_member(root, "weight_steps");
   if (!sampled && !weights && !list)
     return STATUS_OK;  // none were watched
   if (sampled)
@@ -216,13 +217,13 @@ enum status trace_read_updates(struct trace_reader *r, const cJSON *root) {
     TRY(trace_read_size(r, root, "weight_steps", &r->trace->weight_steps));
   TRY(trace_find_key(r, root, "updates", &list));
   json_push_key(&r->path, "updates");
-  if (!cJSON_IsArray(list))
+  if (!json_is(list, JSON_ARRAY))
     return TRACE_FAIL(r, "must be an array");
-  size_t n = (size_t)cJSON_GetArraySize(list), i = 0;
+  size_t n = (size_t)json_count(list), i = 0;
   uint8_t *seen = arena_array(r->arena, (size_t)r->graph->n_values, sizeof *seen);
   struct update_site *none = arena_array(r->arena, n, sizeof *none);
   trace_add_sites(r->trace, none, n);
-  cJSON_ArrayForEach(item, list) {
+  for (item = json_first(list); item; item = item->next) {
     json_push_index(&r->path, (int)i);
     TRY(read_site(r, item, i++, seen));
     json_pop(&r->path);

@@ -205,8 +205,10 @@ static void check_plan_file(struct conversion *k) {
   struct plan read;
   struct diag *d = &k->diag;
   const char *path = fuzz_write("plan.json", text, size);
-  fuzz_require(plan_read(&read, &k->graph, path, k->arena, d) == STATUS_OK, "%s: %s", d->file,
-               d->message);
+  struct plan_file file;
+  fuzz_require(plan_open(&file, path, k->arena, d) == STATUS_OK &&
+                   plan_read(&read, &k->graph, &file, k->arena, d) == STATUS_OK,
+               "%s: %s", d->file, d->message);
   check_same(k, &read);
   char *again = print_plan(&read, &k->graph, &size_again);
   size_t same = 0;

@@ -147,9 +147,9 @@ static enum status read_overrides(struct scene *s, struct input *in) {
 
 static enum status read_plan(struct scene *s, struct input *in) {
   struct plan p;
-  int opset;
-  TRY(plan_read_opset(&opset, in->path, in->arena, in->diag));
-  TRY(plan_read(&p, &s->graph, in->path, in->arena, in->diag));
+  struct plan_file file;
+  TRY(plan_open(&file, in->path, in->arena, in->diag));
+  TRY(plan_read(&p, &s->graph, &file, in->arena, in->diag));
   for (int n = 0; n < p.n_nodes; n++)
     fuzz_require(scale_consistent(&s->graph, &p, n), "node %s", graph_node_label(&s->graph, n));
   plan_print(&p, &s->graph, in->out);

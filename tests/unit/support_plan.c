@@ -198,6 +198,13 @@ const char *planning_path(struct planning *f, const char *name) {
   return arena_printf(&f->arena, "%s/%s", f->folder, name);
 }
 
+enum status planning_read_plan(struct planning *f, struct plan *p, const char *path,
+                               struct diag *d) {
+  struct plan_file file;
+  TRY(plan_open(&file, path, &f->arena, d));
+  return plan_read(p, &f->g, &file, &f->arena, d);
+}
+
 char *planning_read_file(struct planning *f, const char *path, size_t *size) {
   FILE *in = fopen(path, "rb");
   assert_non_null(in);

@@ -58,6 +58,9 @@ void planning_all(struct planning *f);
 
 // A file in a folder of this test.
 const char *planning_path(struct planning *f, const char *name);
+// Opens a plan file and reads it with the model.
+enum status planning_read_plan(struct planning *f, struct plan *p, const char *path,
+                               struct diag *d);
 // A whole file, in the arena, with a NUL behind it.
 char *planning_read_file(struct planning *f, const char *path, size_t *size);
 

@@ -194,7 +194,7 @@ static void an_override_sets_the_scale_of_a_tensor(void **state) {
   const char *path = planning_path(f, "plan.json");
   assert_int_equal(plan_write(&f->p, &f->g, path, &f->d), STATUS_OK);
   struct plan p;
-  if (plan_read(&p, &f->g, path, &f->arena, &f->d) != STATUS_OK)
+  if (planning_read_plan(f, &p, path, &f->d) != STATUS_OK)
     fail_msg("%s", f->d.message);
   assert_int_equal(p.values[value_id(&f->g, "h")].scale_log2, -3);
   assert_int_equal(p.by_hand->list[0].scale_log2, -3);
@@ -238,7 +238,7 @@ static void overrides_are_recorded_in_the_plan_and_read_back(void **state) {
   const char *path = planning_path(f, "plan.json");
   assert_int_equal(plan_write(&f->p, &f->g, path, &f->d), STATUS_OK);
   struct plan p;
-  if (plan_read(&p, &f->g, path, &f->arena, &f->d) != STATUS_OK)
+  if (planning_read_plan(f, &p, path, &f->d) != STATUS_OK)
     fail_msg("%s", f->d.message);
   assert_non_null(p.by_hand);
   assert_int_equal(p.by_hand->count, 1);

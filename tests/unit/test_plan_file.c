@@ -71,7 +71,7 @@ static void plan_file_read_and_written_again_is_the_same(void **state) {
   assert_true(f->p.nodes[node_of(&f->g, "n")].wide_vars);
   f->p.costs.target = NULL;  // is not read back: an edit of a node would make it wrong
   const char *first = written(f, "first.json");
-  if (plan_read(&f->p, &f->g, first, &f->arena, &f->d) != STATUS_OK)
+  if (planning_read_plan(f, &f->p, first, &f->d) != STATUS_OK)
     fail_msg("%s %s", f->d.file, f->d.message);
   expect_same_files(f, first, written(f, "second.json"));
 }
@@ -97,7 +97,7 @@ static void plan_file_of_a_ladder_read_and_written_again_is_the_same(void **stat
   f->p.promotions = &promotions;
   f->p.costs.target = NULL;  // is not read back: an edit of a node would make it wrong
   const char *first = written(f, "first.json");
-  if (plan_read(&f->p, &f->g, first, &f->arena, &f->d) != STATUS_OK)
+  if (planning_read_plan(f, &f->p, first, &f->d) != STATUS_OK)
     fail_msg("%s %s", f->d.file, f->d.message);
   assert_true(f->p.ftz && f->p.narrow_inputs && f->p.narrow_outputs);
   expect_same_files(f, first, written(f, "second.json"));
@@ -116,7 +116,7 @@ static void plan_file_of_fp32_alone_read_and_written_again_is_the_same(void **st
   assert_int_equal(node_reason(f, "y"), REASON_NONE);
   f->p.costs.target = NULL;
   const char *first = written(f, "first.json");
-  if (plan_read(&f->p, &f->g, first, &f->arena, &f->d) != STATUS_OK)
+  if (planning_read_plan(f, &f->p, first, &f->d) != STATUS_OK)
     fail_msg("%s %s", f->d.file, f->d.message);
   expect_same_files(f, first, written(f, "second.json"));
 }
@@ -132,7 +132,7 @@ static void plan_read_gives_the_formats_that_rewrite_needs(void **state) {
   struct planning *f = rich(state);
   struct plan made = f->p;
   const char *path = written(f, "plan.json");
-  assert_int_equal(plan_read(&f->p, &f->g, path, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(planning_read_plan(f, &f->p, path, &f->d), STATUS_OK);
   for (int n = 0; n < made.n_nodes; n++) {
     assert_int_equal(made.nodes[n].format, f->p.nodes[n].format);
     if (made.nodes[n].format != FORMAT_FP32)
@@ -207,8 +207,7 @@ static int edit(struct planning *f, const char *after, const char *old, const ch
 static void expect_refusal(struct planning *f, int line, const char *message) {
   struct plan p;
   struct diag d = {0};
-  assert_int_equal(plan_read(&p, &f->g, planning_path(f, "plan.json"), &f->arena, &d),
-                   STATUS_POLICY);
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_POLICY);
   if (!strstr(d.message, message))
     fail_msg("\"%s\" does not say \"%s\"", d.message, message);
   const char *place = arena_printf(&f->arena, "plan.json:%d", line);
@@ -264,11 +263,11 @@ static void plan_read_takes_formats_of_values_from_nodes(void **state) {
   struct diag d = {.warn = keep_warning, .warn_context = warning};
   edit(f, "\"value\": \"r\"", "\"fp16\"", "\"fp32\"");
   struct plan p;
-  assert_int_equal(plan_read(&p, &f->g, planning_path(f, "plan.json"), &f->arena, &d), STATUS_OK);
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
   assert_non_null(strstr(warning, "r is fp32 here, but node #1(Relu), which makes it"));
   assert_non_null(strstr(warning, "it stays fp16"));
   edit(f, "\"op\": \"Conv\"", "\"fp16\"", "\"fp32\"");
-  assert_int_equal(plan_read(&p, &f->g, planning_path(f, "plan.json"), &f->arena, &d), STATUS_OK);
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
   assert_int_equal(p.nodes[0].format, FORMAT_FP32);
   assert_int_equal(p.values[map_get(&f->g.names, 0, "h")].format, FORMAT_FP32);
 }
@@ -297,7 +296,7 @@ static void plan_read_names_every_illegal_edit(void **state) {
   struct plan p;
   struct diag d = {.report = keep_report};
   reported[0] = '\0';
-  assert_int_equal(plan_read(&p, &f->g, path, &f->arena, &d), STATUS_POLICY);
+  assert_int_equal(planning_read_plan(f, &p, path, &d), STATUS_POLICY);
   assert_non_null(strstr(d.message, "3 entries cannot be applied"));
   assert_null(strchr(d.file + strlen(d.file) - 2, ':'));
   assert_non_null(strstr(reported, arena_printf(&f->arena, "plan.json:%d: nodes[0]", conv)));
@@ -393,7 +392,7 @@ static void plan_read_refuses_every_truncation(void **state) {
     fclose(out);
     struct plan p;
     struct diag d = {0};
-    assert_int_equal(plan_read(&p, &f->g, path, &f->arena, &d), STATUS_POLICY);
+    assert_int_equal(planning_read_plan(f, &p, path, &d), STATUS_POLICY);
     assert_true(d.message[0]);
   }
 }
@@ -415,7 +414,7 @@ static void plan_read_survives_members_of_another_type(void **state) {
       fclose(out);
       struct plan p;
       struct diag d = {0};
-      enum status status = plan_read(&p, &f->g, path, &f->arena, &d);
+      enum status status = planning_read_plan(f, &p, path, &d);
       assert_true(status == STATUS_OK || (status == STATUS_POLICY && d.message[0]));
     }
   }
@@ -435,7 +434,7 @@ static void plan_read_takes_a_node_widened_by_hand(void **state) {
   assert_non_null(out);
   fwrite(text, 1, size, out);
   fclose(out);
-  if (plan_read(&f->p, &f->g, planning_path(f, "plan.json"), &f->arena, &f->d) != STATUS_OK)
+  if (planning_read_plan(f, &f->p, planning_path(f, "plan.json"), &f->d) != STATUS_OK)
     fail_msg("%s", f->d.message);
   assert_int_equal(node_format(f, "r"), FORMAT_FP32);
   assert_int_equal(node_format(f, "h"), FORMAT_FP16);

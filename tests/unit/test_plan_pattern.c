@@ -411,7 +411,7 @@ static void the_plan_file_names_patterns(void **state) {
   size_t size;
   assert_non_null(strstr(planning_read_file(f, path, &size), "\"pattern\": \"rms-norm\""));
   struct plan read;
-  assert_int_equal(plan_read(&read, &f->g, path, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(planning_read_plan(f, &read, path, &f->d), STATUS_OK);
   for (int n = 0; n < f->g.n_nodes; n++) {
     assert_int_equal(read.nodes[n].pattern, f->p.nodes[n].pattern);
     assert_int_equal(read.nodes[n].reason, f->p.nodes[n].reason);

@@ -429,7 +429,7 @@ static void the_choice_is_the_cheapest_of_all(void **state) {
 
 static void read_plan(struct planning *f, const char *path, enum status wanted,
                       const char *message) {
-  enum status status = plan_read(&f->p, &f->g, path, &f->arena, &f->d);
+  enum status status = planning_read_plan(f, &f->p, path, &f->d);
   if (status != wanted)
     fail_msg("%s: read with status %d, wanted: %s", path, status, message ? message : "all well");
   if (message && !strstr(f->d.message, message))

@@ -292,7 +292,7 @@ static void scales_survive_the_plan_file(void **state) {
   const char *path = planning_path(f, "plan.json");
   assert_int_equal(plan_write(&f->p, &f->g, path, &f->d), STATUS_OK);
   struct plan p;
-  assert_int_equal(plan_read(&p, &f->g, path, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(planning_read_plan(f, &p, path, &f->d), STATUS_OK);
   for (int v = 0; v < p.n_values; v++)
     assert_int_equal(p.values[v].scale_log2, f->p.values[v].scale_log2);
   for (int n = 0; n < p.n_nodes; n++)

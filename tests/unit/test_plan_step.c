@@ -123,7 +123,7 @@ static void plan_file_tells_the_share_of_lost_updates(void **state) {
   char *text = planning_read_file(f, path, &size);
   assert_non_null(strstr(text, "\"reason\": \"step\""));
   assert_non_null(strstr(text, "\"lost_updates_fraction\": 0.9"));
-  assert_int_equal(plan_read(&back, &f->g, path, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(planning_read_plan(f, &back, path, &f->d), STATUS_OK);
   const struct fit *fit = &back.values[value_id(&f->g, "s")].fit;
   assert_int_equal(fit->reason, REASON_STEP);
   assert_true(fit->accumulates && fit->lost_fraction == 0.9);
