@@ -4,6 +4,7 @@
 #include "json.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,11 @@ int json_stand_in(const char *text) {
   return 0x80 | (t[1] & 1) << 6 | (t[2] & 0x3f);
 }
 
+static void put_text(FILE *out, const char *text) {
+  for (; *text; text++)
+    putc_unlocked(*text, out);
+}
+
 static void write_ascii_escape(FILE *out, unsigned char c) {
   static const char shorts[][3] = {"\"\"", "\\\\", "\nn", "\rr", "\tt", "\bb", "\ff"};
   for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
@@ -53,26 +59,22 @@ static void write_ascii_escape(FILE *out, unsigned char c) {
 }
 
 static void write_string(FILE *out, const char *text) {
-  putc('"', out);
-  const char *plain = text;  // begin of what can be written as it is
-  const char *p = text;
-  while (*p) {
-    unsigned char c = (unsigned char)*p;
-    int length = c < 0x80 ? 1 : json_utf8_length(p);
-    bool escaped = c < 0x20 || c == '"' || c == '\\' || c == 0x7f;
-    if (!escaped && length > 0 && !json_stand_in(p)) {
-      p += length;
-      continue;
-    }
-    fwrite(plain, 1, (size_t)(p - plain), out);
-    if (escaped)
+  putc_unlocked('"', out);
+  while (*text) {
+    unsigned char c = (unsigned char)*text;
+    int length = c < 0x80 ? 1 : json_utf8_length(text);
+    if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f) {
       write_ascii_escape(out, c);
-    else
+    } else if (length == 0 || (c >= 0x80 && json_stand_in(text))) {
       fprintf(out, "\\uef%02x", c);
-    plain = ++p;
+      length = 1;
+    } else {
+      for (int i = 0; i < length; i++)
+        putc_unlocked(text[i], out);
+    }
+    text += length;
   }
-  fwrite(plain, 1, (size_t)(p - plain), out);
-  putc('"', out);
+  putc_unlocked('"', out);
 }
 
 static bool is_inline(const struct json_writer *w) {
@@ -80,9 +82,9 @@ static bool is_inline(const struct json_writer *w) {
 }
 
 static void break_line(struct json_writer *w) {
-  putc('\n', w->out);
+  putc_unlocked('\n', w->out);
   for (int i = 0; i < w->depth; i++)
-    fputs("  ", w->out);
+    put_text(w->out, "  ");
 }
 
 // Comma, line break and key before a value.
@@ -90,20 +92,20 @@ static void begin_value(struct json_writer *w, const char *key) {
   if (w->depth == 0)
     return;
   if (!w->first[w->depth - 1])
-    fputs(is_inline(w) ? ", " : ",", w->out);
+    put_text(w->out, is_inline(w) ? ", " : ",");
   w->first[w->depth - 1] = false;
   if (!is_inline(w))
     break_line(w);
   if (key) {
     write_string(w->out, key);
-    fputs(": ", w->out);
+    put_text(w->out, ": ");
   }
 }
 
 static void open_container(struct json_writer *w, const char *key, char bracket) {
   assert(w->depth < JSON_DEPTH);
   begin_value(w, key);
-  putc(bracket, w->out);
+  putc_unlocked(bracket, w->out);
   w->first[w->depth++] = true;
 }
 
@@ -114,9 +116,9 @@ static void close_container(struct json_writer *w, char bracket) {
   w->depth--;
   if (!empty && !one_line)
     break_line(w);
-  putc(bracket, w->out);
+  putc_unlocked(bracket, w->out);
   if (w->depth == 0)
-    putc('\n', w->out);
+    putc_unlocked('\n', w->out);
 }
 
 void json_object(struct json_writer *w, const char *key) {
@@ -140,34 +142,111 @@ void json_string(struct json_writer *w, const char *key, const char *value) {
   write_string(w->out, value);
 }
 
-void json_number(struct json_writer *w, const char *key, double value) {
-  if (!isfinite(value)) {
-    json_string(w, key, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+void json_bool(struct json_writer *w, const char *key, bool value) {
+  begin_value(w, key);
+  put_text(w->out, value ? "true" : "false");
+}
+
+// ---- numbers ----
+
+// 17 significant digits identify every double; fewer often do, and are what people expect.
+enum { DIGITS_LEAST = 15, DIGITS_MOST = 17, DIGITS_TEXT = 24 };
+
+// Writes the digits of n before the end of text, which holds DIGITS_TEXT; where they begin.
+static const char *digits_of(uint64_t n, char *text) {
+  char *begin = text + DIGITS_TEXT - 1;
+  *begin = '\0';
+  do
+    *--begin = (char)('0' + n % 10);
+  while (n /= 10);
+  return begin;
+}
+
+// Finds size = *digits / 10^*decimals with up to 15 digits and 22 decimals, where there is such a
+// number. Both are doubles then, their quotient is rounded once, and so is what the digits read as;
+// and no other number of 15 digits reads as the same double.
+static bool short_decimal(double size, uint64_t *digits, int *decimals) {
+  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  const double limit = 1e15;  // of 15 digits
+  if (FLT_EVAL_METHOD != 0 || size >= limit)
+    return false;
+  int k = size == floor(size) ? 0 : 22;
+  while (k > 0 && size * powers[k] >= limit)
+    k--;
+  double scaled = floor(size * powers[k] + 0.5);
+  if (scaled / powers[k] != size)
+    return false;
+  *digits = (uint64_t)scaled;
+  for (; k > 0 && *digits % 10 == 0; k--)
+    *digits /= 10;
+  *decimals = k;
+  return true;
+}
+
+// digits / 10^decimals in the form of printf's %g.
+static void put_decimal(FILE *out, uint64_t digits, int decimals) {
+  char text[DIGITS_TEXT];
+  const char *begin = digits_of(digits, text);
+  int count = (int)strlen(begin), exponent = count - 1 - decimals;
+  if (exponent < -4) {
+    putc_unlocked(*begin, out);
+    if (count > 1)
+      putc_unlocked('.', out);
+    put_text(out, begin + 1);
+    put_text(out, exponent > -10 ? "e-0" : "e-");
+    put_text(out, digits_of((uint64_t)-exponent, text));
     return;
   }
-  // 17 significant digits identify every double; fewer often do, and are what people expect.
+  if (exponent < 0)
+    put_text(out, "0.");
+  for (int i = exponent + 1; i < 0; i++)
+    putc_unlocked('0', out);
+  for (int i = 0; i < count; i++) {
+    if (i > 0 && i == count - decimals)
+      putc_unlocked('.', out);
+    putc_unlocked(begin[i], out);
+  }
+}
+
+// By the library, for numbers with more digits or far from 1.
+static void put_long_decimal(FILE *out, double size) {
   char text[40];
-  for (int digits = 15; digits <= 17; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if (strtod(text, NULL) == value)
+  for (int digits = DIGITS_LEAST; digits <= DIGITS_MOST; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, size);
+    if (digits == DIGITS_MOST || strtod(text, NULL) == size)
       break;
   }
   // The program never calls setlocale, but a library it is linked into might.
   char *comma = strchr(text, ',');
   if (comma)
     *comma = '.';
+  put_text(out, text);
+}
+
+void json_number(struct json_writer *w, const char *key, double value) {
+  if (!isfinite(value)) {
+    json_string(w, key, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    return;
+  }
   begin_value(w, key);
-  fputs(text, w->out);
+  if (signbit(value))
+    putc_unlocked('-', w->out);
+  uint64_t digits;
+  int decimals;
+  if (short_decimal(fabs(value), &digits, &decimals))
+    put_decimal(w->out, digits, decimals);
+  else
+    put_long_decimal(w->out, fabs(value));
 }
 
 void json_integer(struct json_writer *w, const char *key, int64_t value) {
+  char text[DIGITS_TEXT];
   begin_value(w, key);
-  fprintf(w->out, "%lld", (long long)value);
-}
-
-void json_bool(struct json_writer *w, const char *key, bool value) {
-  begin_value(w, key);
-  fputs(value ? "true" : "false", w->out);
+  if (value < 0)
+    putc_unlocked('-', w->out);
+  put_text(w->out, digits_of(value < 0 ? -(uint64_t)value : (uint64_t)value, text));
 }
 
 bool json_to_number(const struct json *value, double *out) {

@@ -28,7 +28,15 @@ void stats_init(struct stats *s) {
   *s = (struct stats){.first_nonfinite_step = -1};
 }
 
+static void free_side(struct stats_side *side) {
+  free(side->exponents.counts);
+  free(side->significands.counts);
+  *side = (struct stats_side){0};
+}
+
 void stats_free(struct stats *s) {
+  free_side(&s->positive);
+  free_side(&s->negative);
   free(s->windows);
   stats_init(s);
 }
@@ -113,7 +121,7 @@ static uint32_t set_aside_nonfinite(struct stats_piece *p, const float *x, float
   return nans + positive + negative;
 }
 
-static void extend_side(struct stats_side *side, uint64_t count, float max, float min) {
+static void extend_side(struct stats_piece_side *side, uint64_t count, float max, float min) {
   if (!count)
     return;
   side->min = side->count && side->min < min ? side->min : min;
@@ -193,9 +201,9 @@ static void sum_kept(struct stats_piece *p, const uint32_t *kept, size_t n) {
 }
 
 static void count_kept(struct stats_piece *p, const uint32_t *kept, size_t n) {
-  struct stats_side *sides[2] = {&p->positive, &p->negative};
+  struct stats_piece_side *sides[2] = {&p->positive, &p->negative};
   for (size_t i = 0; i < n; i++) {
-    struct stats_side *side = sides[kept[i] >> 31];
+    struct stats_piece_side *side = sides[kept[i] >> 31];
     uint32_t magnitude = kept[i] & MAGNITUDE;
     uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
     uint32_t index = (magnitude >> 23) + 22;  // of exponent (magnitude >> 23) - 127
@@ -256,7 +264,7 @@ size_t stats_stride(size_t n, size_t sample) {
 
 // ---- Merging ----
 
-static void side_add(struct stats_side *into, const struct stats_side *from) {
+static void piece_side_add(struct stats_piece_side *into, const struct stats_piece_side *from) {
   extend_side(into, from->count, from->max, from->min);
   into->sum += from->sum;
   into->sum_squares += from->sum_squares;
@@ -273,19 +281,41 @@ void stats_add_piece(struct stats_piece *into, const struct stats_piece *p) {
   into->positive_infinities += p->positive_infinities;
   into->negative_infinities += p->negative_infinities;
   into->sampled += p->sampled;
-  side_add(&into->positive, &p->positive);
-  side_add(&into->negative, &p->negative);
+  piece_side_add(&into->positive, &p->positive);
+  piece_side_add(&into->negative, &p->negative);
 }
 
-void stats_merge_piece(struct stats *s, const struct stats_piece *p) {
-  s->count += p->count;
-  s->zeros += p->zeros;
-  s->nans += p->nans;
-  s->positive_infinities += p->positive_infinities;
-  s->negative_infinities += p->negative_infinities;
-  s->sampled += p->sampled;
-  side_add(&s->positive, &p->positive);
-  side_add(&s->negative, &p->negative);
+// Makes room for bins first to last.
+static void histogram_widen(struct stats_histogram *h, int first, int last) {
+  if (h->n && first >= h->first && last < h->first + h->n)
+    return;
+  struct stats_histogram wider = {.first = h->n && h->first < first ? h->first : first};
+  int end = h->n && h->first + h->n > last ? h->first + h->n : last + 1;
+  wider.n = end - wider.first;
+  wider.counts = calloc((size_t)wider.n, sizeof *wider.counts);
+  if (!wider.counts)
+    out_of_memory((size_t)wider.n * sizeof *wider.counts);
+  if (h->n)
+    memcpy(wider.counts + (h->first - wider.first), h->counts, (size_t)h->n * sizeof *h->counts);
+  free(h->counts);
+  *h = wider;
+}
+
+void stats_histogram_add(struct stats_histogram *h, const uint64_t *counts, int first, int n) {
+  int last = n - 1, begin = 0;
+  while (last >= 0 && !counts[last])
+    last--;
+  if (last < 0)
+    return;
+  while (!counts[begin])
+    begin++;
+  histogram_widen(h, first + begin, first + last);
+  for (int i = begin; i <= last; i++)
+    h->counts[first + i - h->first] += counts[i];
+}
+
+uint64_t stats_histogram_at(const struct stats_histogram *h, int bin) {
+  return bin >= h->first && bin < h->first + h->n ? h->counts[bin - h->first] : 0;
 }
 
 static float larger(float a, float b) {
@@ -297,6 +327,56 @@ static float smaller(float a, float b) {
   if (a == 0 || b == 0)
     return larger(a, b);
   return a < b ? a : b;
+}
+
+static void side_add(struct stats_side *into, const struct stats_side *from) {
+  into->count += from->count;
+  into->max = larger(into->max, from->max);
+  into->min = smaller(into->min, from->min);
+  into->sum += from->sum;
+  into->sum_squares += from->sum_squares;
+  stats_histogram_add(&into->exponents, from->exponents.counts, from->exponents.first,
+                      from->exponents.n);
+  stats_histogram_add(&into->significands, from->significands.counts, from->significands.first,
+                      from->significands.n);
+}
+
+// A piece's side as one of statistics; the histograms stay the piece's.
+static struct stats_side side_of_piece(const struct stats_piece_side *p) {
+  return (struct stats_side){
+      .count = p->count,
+      .max = p->max,
+      .min = p->min,
+      .sum = p->sum,
+      .sum_squares = p->sum_squares,
+      .exponents = {(uint64_t *)p->exponents, STATS_EXPONENT_MIN, STATS_EXPONENTS},
+      .significands = {(uint64_t *)p->significands, 0, STATS_SIGNIFICANDS},
+  };
+}
+
+static void counts_add(struct stats *into, const struct stats *from) {
+  into->count += from->count;
+  into->zeros += from->zeros;
+  into->nans += from->nans;
+  into->positive_infinities += from->positive_infinities;
+  into->negative_infinities += from->negative_infinities;
+  into->sampled += from->sampled;
+  side_add(&into->positive, &from->positive);
+  side_add(&into->negative, &from->negative);
+}
+
+void stats_merge_piece(struct stats *s, const struct stats_piece *p) {
+  const struct stats counts = {
+      .count = p->count,
+      .zeros = p->zeros,
+      .nans = p->nans,
+      .positive_infinities = p->positive_infinities,
+      .negative_infinities = p->negative_infinities,
+      .sampled = p->sampled,
+      .positive = side_of_piece(&p->positive),
+      .negative = side_of_piece(&p->negative),
+  };
+  counts_add(s, &counts);
 }
 
 static void window_update(struct stats_window *w) {
@@ -350,17 +430,7 @@ void stats_end_run(struct stats *s, const struct stats_piece *total, size_t wind
 }
 
 void stats_merge(struct stats *s, const struct stats *other) {
-  const struct stats_piece counts = {
-      .count = other->count,
-      .zeros = other->zeros,
-      .nans = other->nans,
-      .positive_infinities = other->positive_infinities,
-      .negative_infinities = other->negative_infinities,
-      .sampled = other->sampled,
-      .positive = other->positive,
-      .negative = other->negative,
-  };
-  stats_merge_piece(s, &counts);
+  counts_add(s, other);
   windows_reserve(s, other->n_windows);
   for (size_t i = 0; i < other->n_windows; i++)
     window_add(&s->windows[i], &other->windows[i]);
@@ -380,15 +450,20 @@ float stats_absmin(const struct stats *s) {
   return smaller(s->positive.min, s->negative.min);
 }
 
+static uint64_t exponents_at(const struct stats *s, int exponent) {
+  return stats_histogram_at(&s->positive.exponents, exponent) +
+         stats_histogram_at(&s->negative.exponents, exponent);
+}
+
 double stats_magnitude_above(const struct stats *s, double share) {
   uint64_t all = 0, below = 0;
-  for (int i = 0; i < STATS_EXPONENTS; i++)
-    all += s->positive.exponents[i] + s->negative.exponents[i];
+  for (int e = STATS_EXPONENT_MIN; e <= STATS_EXPONENT_MAX; e++)
+    all += exponents_at(s, e);
   double smallest = (double)stats_absmin(s);
-  for (int i = 0; i < STATS_EXPONENTS; i++) {
-    below += s->positive.exponents[i] + s->negative.exponents[i];
+  for (int e = STATS_EXPONENT_MIN; e <= STATS_EXPONENT_MAX; e++) {
+    below += exponents_at(s, e);
     if ((double)below > share * (double)all)
-      return fmax(smallest, ldexp(1, i + STATS_EXPONENT_MIN));
+      return fmax(smallest, ldexp(1, e));
   }
   return smallest;
 }
@@ -398,7 +473,7 @@ double stats_magnitude_above(const struct stats *s, double share) {
 static void derive_relu(struct stats *s) {
   s->zeros += s->negative.count + s->negative_infinities;
   s->negative_infinities = 0;
-  s->negative = (struct stats_side){0};
+  free_side(&s->negative);
   for (size_t i = 0; i < s->n_windows; i++) {
     struct stats_window *w = &s->windows[i];
     w->nonfinite -= w->negative_infinities;
@@ -430,7 +505,7 @@ static void derive_negate(struct stats *s) {
 
 static void derive_abs(struct stats *s) {
   side_add(&s->positive, &s->negative);
-  s->negative = (struct stats_side){0};
+  free_side(&s->negative);
   s->positive_infinities += s->negative_infinities;
   s->negative_infinities = 0;
   for (size_t i = 0; i < s->n_windows; i++) {
@@ -472,12 +547,13 @@ struct bin {
   double low, high, count;
 };
 
-static struct bin bin_of(const struct stats_side *side, size_t index, double scale) {
-  double low = ldexp(1, (int)index + STATS_EXPONENT_MIN);
+static struct bin bin_of(const struct stats_side *side, int exponent, double scale) {
+  double low = ldexp(1, exponent);
   double high = 2 * low;
   low = low < side->min ? (double)side->min : low;
   high = high > side->max ? (double)side->max : high;
-  return (struct bin){low * scale, high * scale, (double)side->exponents[index]};
+  return (struct bin){low * scale, high * scale,
+                      (double)stats_histogram_at(&side->exponents, exponent)};
 }
 
 // The fraction of a bin that lies below `limit` (inclusive: at it).
@@ -500,9 +576,10 @@ static double mean_square(double low, double high, double a) {
 // by an odd multiple of 2^-j: nothing for j <= 0, a tie (1/4) for j = 1, and for more places
 // 1/12 - 4^-j / 3, which goes to the 1/12 of an even spread.
 static double rounding_noise(const struct stats_side *side, int exponent, int step_log2) {
+  const struct stats_histogram *h = &side->significands;
   double noise = 0, total = 0;
-  for (int used = 1; used < STATS_SIGNIFICANDS; used++) {
-    double count = (double)side->significands[used];
+  for (int used = h->first; used < h->first + h->n; used++) {
+    double count = (double)h->counts[used - h->first];
     int j = step_log2 - (exponent - used + 1);
     total += count;
     if (j > 0)
@@ -515,10 +592,10 @@ struct fit_sums {
   double count, zero, subnormal, overflow, signal, noise;
 };
 
-static void fit_bin(struct fit_sums *sums, const struct stats_side *side, size_t index,
+static void fit_bin(struct fit_sums *sums, const struct stats_side *side, int exponent,
                     const struct limits *l, int scale_log2) {
   const struct format *f = l->format;
-  struct bin b = bin_of(side, index, l->scale);
+  struct bin b = bin_of(side, exponent, l->scale);
   double zero = share_below(b, l->cliff, true);
   double below_normal = share_below(b, l->normal, false);
   double overflow = 1 - share_below(b, l->overflow, false);
@@ -532,7 +609,7 @@ static void fit_bin(struct fit_sums *sums, const struct stats_side *side, size_t
     sums->noise += b.count * zero * mean_square(b.low, fmin(b.high, l->cliff), 0);
   if (overflow > 0)
     sums->noise += b.count * overflow * mean_square(fmax(b.low, l->overflow), b.high, f->max);
-  int exponent = (int)index + STATS_EXPONENT_MIN + scale_log2;
+  exponent += scale_log2;
   int step_log2 = (exponent > f->min_exponent ? exponent : f->min_exponent) - f->mantissa_bits;
   double kept = 1 - zero - overflow;
   if (kept > 0)
@@ -542,9 +619,10 @@ static void fit_bin(struct fit_sums *sums, const struct stats_side *side, size_t
 
 static void fit_side(struct fit_sums *sums, const struct stats_side *side, const struct limits *l,
                      int scale_log2) {
-  for (size_t i = 0; i < STATS_EXPONENTS; i++)
-    if (side->exponents[i])
-      fit_bin(sums, side, i, l, scale_log2);
+  const struct stats_histogram *h = &side->exponents;
+  for (int e = h->first; e < h->first + h->n; e++)
+    if (h->counts[e - h->first])
+      fit_bin(sums, side, e, l, scale_log2);
 }
 
 // A fraction, or that of a single element where the extremes tell of one that the sample missed.

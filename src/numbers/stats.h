@@ -16,13 +16,19 @@ enum { STATS_EXPONENT_MIN = -149, STATS_EXPONENT_MAX = 127, STATS_EXPONENTS = 27
 enum { STATS_DIMS = 8 };
 enum { STATS_SIGNIFICANDS = 25 };  // used significand bits 1..24; index 0 is not used
 
+// Counts by bin: those of bins first to first + n - 1, beyond which all are 0. Values use few of
+// the exponents that there are, and a model has many values.
+struct stats_histogram {
+  uint64_t *counts;  // malloc'ed
+  int first, n;
+};
+
 // The finite non-zero values of one sign.
 struct stats_side {
-  uint64_t count;                       // exact
-  float max, min;                       // largest and smallest magnitude, exact; 0 if count is 0
-  double sum, sum_squares;              // of magnitudes, over the sampled elements
-  uint64_t exponents[STATS_EXPONENTS];  // over the sampled elements
-  uint64_t significands[STATS_SIGNIFICANDS];  // over the sampled elements
+  uint64_t count;           // exact
+  float max, min;           // largest and smallest magnitude, exact; 0 if count is 0
+  double sum, sum_squares;  // of magnitudes, over the sampled elements, as are the next two
+  struct stats_histogram exponents, significands;  // bins: see above
 };
 
 struct stats_window {
@@ -52,11 +58,23 @@ struct stats {
 void stats_init(struct stats *s);
 void stats_free(struct stats *s);
 
+// Adds the counts of n bins from `first` on.
+void stats_histogram_add(struct stats_histogram *h, const uint64_t *counts, int first, int n);
+uint64_t stats_histogram_at(const struct stats_histogram *h, int bin);
+
+// A side while it is counted.
+struct stats_piece_side {
+  uint64_t count;
+  float max, min;
+  double sum, sum_squares;
+  uint64_t exponents[STATS_EXPONENTS], significands[STATS_SIGNIFICANDS];
+};
+
 // Partial result over one piece of a tensor; pieces are merged in order, so that sums do not depend
 // on how many threads worked.
 struct stats_piece {
   uint64_t count, zeros, nans, positive_infinities, negative_infinities, sampled;
-  struct stats_side positive, negative;
+  struct stats_piece_side positive, negative;
 };
 
 // Adds x[0..n) to the piece: counts and extremes over every element, sums and histograms over every

@@ -5,6 +5,7 @@
 #include "json.h"
 #include "tensor.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -33,14 +34,15 @@ static uint64_t *count_at(struct stats *s, size_t k) {
 
 // ---- Writing ----
 
-void trace_write_histogram(struct json_writer *w, const char *key, const uint64_t *bins, size_t n,
+void trace_write_histogram(struct json_writer *w, const char *key, const uint64_t *bins, int n,
                            int first) {
   json_object(w, key);
-  for (size_t i = 0; i < n; i++) {
+  for (int i = 0; i < n; i++) {
     char bin[16];
-    snprintf(bin, sizeof bin, "%d", (int)i + first);
-    if (bins[i])
-      json_integer(w, bin, (int64_t)bins[i]);
+    if (!bins[i])
+      continue;
+    snprintf(bin, sizeof bin, "%d", i + first);
+    json_integer(w, bin, (int64_t)bins[i]);
   }
   json_end_object(w);
 }
@@ -54,8 +56,9 @@ static void write_side(struct json_writer *w, const char *key, const struct stat
   json_number(w, "min", (double)side->min);
   json_number(w, "sum", side->sum);
   json_number(w, "sum_squares", side->sum_squares);
-  trace_write_histogram(w, "exponents", side->exponents, STATS_EXPONENTS, STATS_EXPONENT_MIN);
-  trace_write_histogram(w, "significands", side->significands + 1, STATS_SIGNIFICANDS - 1, 1);
+  const struct stats_histogram *e = &side->exponents, *s = &side->significands;
+  trace_write_histogram(w, "exponents", e->counts, e->n, e->first);
+  trace_write_histogram(w, "significands", s->counts, s->n, s->first);
   json_end_object(w);
 }
 
@@ -246,16 +249,17 @@ enum status trace_read_text(struct trace_reader *r, const struct json *object, c
 }
 
 // The bin that a histogram's key names; -1 if it names none.
-static int bin_of(const char *key, size_t n, int first) {
-  long value = strtol(key, NULL, 10);
-  char canonical[32];
-  snprintf(canonical, sizeof canonical, "%ld", value);
-  bool is_bin = strcmp(key, canonical) == 0 && value >= first && value < first + (long)n;
-  return is_bin ? (int)(value - first) : -1;
+static int bin_of(const char *key, int n, int first) {
+  const char *digits = key + (*key == '-');
+  size_t length = strspn(digits, "0123456789");
+  bool canonical = digits[length] == '\0' && length > 0 && length < 6 &&
+                   (digits[0] != '0' || strcmp(key, "0") == 0);
+  long value = canonical ? strtol(key, NULL, 10) : first - 1L;
+  return value >= first && value < first + n ? (int)(value - first) : -1;
 }
 
 enum status trace_read_histogram(struct trace_reader *r, const struct json *object, const char *key,
-                                 uint64_t *bins, size_t n, int first) {
+                                 uint64_t *bins, int n, int first) {
   const struct json *histogram, *item;
   TRY(trace_find_key(r, object, key, &histogram));
   json_push_key(&r->path, key);
@@ -265,11 +269,20 @@ enum status trace_read_histogram(struct trace_reader *r, const struct json *obje
     json_push_key(&r->path, item->key);
     int bin = bin_of(item->key, n, first);
     if (bin < 0)
-      return TRACE_FAIL(r, "the key must be an integer from %d to %d", first, first + (int)n - 1);
+      return TRACE_FAIL(r, "the key must be an integer from %d to %d", first, first + n - 1);
     TRY(to_count(r, item, &bins[bin]));
     json_pop(&r->path);
   }
   json_pop(&r->path);
+  return STATUS_OK;
+}
+
+static enum status read_bins(struct trace_reader *r, const struct json *object, const char *key,
+                             struct stats_histogram *h, int first, int n) {
+  uint64_t bins[STATS_EXPONENTS] = {0};
+  assert(n <= STATS_EXPONENTS);
+  TRY(trace_read_histogram(r, object, key, bins, n, first));
+  stats_histogram_add(h, bins, first, n);
   return STATUS_OK;
 }
 
@@ -287,10 +300,8 @@ static enum status read_side(struct trace_reader *r, const struct json *value, c
   TRY(read_magnitude(r, object, "min", &side->min));
   TRY(trace_read_sum(r, object, "sum", &side->sum));
   TRY(trace_read_sum(r, object, "sum_squares", &side->sum_squares));
-  TRY(trace_read_histogram(r, object, "exponents", side->exponents, STATS_EXPONENTS,
-                           STATS_EXPONENT_MIN));
-  TRY(trace_read_histogram(r, object, "significands", side->significands + 1,
-                           STATS_SIGNIFICANDS - 1, 1));
+  TRY(read_bins(r, object, "exponents", &side->exponents, STATS_EXPONENT_MIN, STATS_EXPONENTS));
+  TRY(read_bins(r, object, "significands", &side->significands, 1, STATS_SIGNIFICANDS - 1));
   if (side->count == 0 || side->min == 0 || side->min > side->max)
     return TRACE_FAIL(r, "needs a count over 0, and a max that is not below min, which is over 0");
   json_pop(&r->path);

@@ -9,7 +9,7 @@
 void trace_write_updates(struct json_writer *w, const struct trace *t, const struct graph *g);
 
 // A histogram of n bins, the first of which is called `first`; only those that are not zero.
-void trace_write_histogram(struct json_writer *w, const char *key, const uint64_t *bins, size_t n,
+void trace_write_histogram(struct json_writer *w, const char *key, const uint64_t *bins, int n,
                            int first);
 // Name and scope of a value.
 void trace_write_place(struct json_writer *w, const struct graph *g, int v);
@@ -45,7 +45,7 @@ enum status trace_read_sum(struct trace_reader *r, const struct json *object, co
 enum status trace_read_text(struct trace_reader *r, const struct json *object, const char *key,
                             const char **out);
 enum status trace_read_histogram(struct trace_reader *r, const struct json *object, const char *key,
-                                 uint64_t *bins, size_t n, int first);
+                                 uint64_t *bins, int n, int first);
 // The value that the object names by scope and name.
 enum status trace_read_place(struct trace_reader *r, const struct json *object, int *v);
 

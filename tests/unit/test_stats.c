@@ -61,7 +61,7 @@ static void fill(float *x, size_t n, enum kind kind) {
 
 // ---- The direct evaluation ----
 
-static void see_side(struct stats_side *side, float magnitude, bool sampled) {
+static void see_side(struct stats_piece_side *side, float magnitude, bool sampled) {
   side->min = side->count && side->min < magnitude ? side->min : magnitude;
   side->max = fmaxf(side->max, magnitude);
   side->count++;
@@ -97,17 +97,38 @@ static void assert_near(double a, double b) {
     fail_msg("%.17g is not near %.17g", a, b);
 }
 
-static void assert_same_side(const struct stats_side *a, const struct stats_side *b) {
-  assert_int_equal(a->count, b->count);
-  assert_true(a->max == b->max);
-  assert_true(a->min == b->min);
-  assert_near(a->sum, b->sum);
-  assert_near(a->sum_squares, b->sum_squares);
+// Of a piece or of statistics.
+#define ASSERT_SAME_SIDE(a, b)                                                                     \
+  do {                                                                                             \
+    assert_int_equal((a)->count, (b)->count);                                                      \
+    assert_true((a)->max == (b)->max);                                                             \
+    assert_true((a)->min == (b)->min);                                                             \
+    assert_near((a)->sum, (b)->sum);                                                               \
+    assert_near((a)->sum_squares, (b)->sum_squares);                                               \
+  } while (0)
+
+static void assert_same_piece_side(const struct stats_piece_side *a,
+                                   const struct stats_piece_side *b) {
+  ASSERT_SAME_SIDE(a, b);
   assert_memory_equal(a->exponents, b->exponents, sizeof a->exponents);
   assert_memory_equal(a->significands, b->significands, sizeof a->significands);
 }
 
-#define ASSERT_SAME(a, b)                                                                          \
+static void assert_same_histogram(const struct stats_histogram *a,
+                                  const struct stats_histogram *b) {
+  assert_int_equal(a->n, b->n);
+  assert_int_equal(a->first, b->first);
+  if (a->n)
+    assert_memory_equal(a->counts, b->counts, (size_t)a->n * sizeof *a->counts);
+}
+
+static void assert_same_side(const struct stats_side *a, const struct stats_side *b) {
+  ASSERT_SAME_SIDE(a, b);
+  assert_same_histogram(&a->exponents, &b->exponents);
+  assert_same_histogram(&a->significands, &b->significands);
+}
+
+#define ASSERT_SAME(a, b, same_side)                                                               \
   do {                                                                                             \
     assert_int_equal((a)->count, (b)->count);                                                      \
     assert_int_equal((a)->zeros, (b)->zeros);                                                      \
@@ -115,12 +136,12 @@ static void assert_same_side(const struct stats_side *a, const struct stats_side
     assert_int_equal((a)->positive_infinities, (b)->positive_infinities);                          \
     assert_int_equal((a)->negative_infinities, (b)->negative_infinities);                          \
     assert_int_equal((a)->sampled, (b)->sampled);                                                  \
-    assert_same_side(&(a)->positive, &(b)->positive);                                              \
-    assert_same_side(&(a)->negative, &(b)->negative);                                              \
+    same_side(&(a)->positive, &(b)->positive);                                                     \
+    same_side(&(a)->negative, &(b)->negative);                                                     \
   } while (0)
 
 static void assert_same_stats(const struct stats *a, const struct stats *b) {
-  ASSERT_SAME(a, b);
+  ASSERT_SAME(a, b, assert_same_side);
   assert_int_equal(a->runs, b->runs);
   assert_int_equal(a->first_nonfinite_step, b->first_nonfinite_step);
   assert_int_equal(a->n_windows, b->n_windows);
@@ -164,7 +185,7 @@ static void observe_equals_direct_evaluation(void **state) {
         struct stats_piece fast = {0}, direct = {0};
         stats_observe(&fast, x, sizes[i], strides[k], phase);
         see(&direct, x, sizes[i], strides[k], phase);
-        ASSERT_SAME(&fast, &direct);
+        ASSERT_SAME(&fast, &direct, assert_same_piece_side);
       }
     }
   }
@@ -183,7 +204,7 @@ static void observe_finds_a_single_special_value_anywhere(void **state) {
       struct stats_piece fast = {0}, direct = {0};
       stats_observe(&fast, x, 5000, 7, 3);
       see(&direct, x, 5000, 7, 3);
-      ASSERT_SAME(&fast, &direct);
+      ASSERT_SAME(&fast, &direct, assert_same_piece_side);
     }
   }
 }
@@ -434,8 +455,25 @@ static void fit_counts_extremes_that_the_sample_missed(void **state) {
   stats_free(&s);
 }
 
+static void histograms_keep_the_bins_that_are_used(void **state) {
+  (void)state;
+  struct stats_histogram h = {0};
+  stats_histogram_add(&h, (const uint64_t[]){0, 0, 0}, 7, 3);
+  assert_int_equal(h.n, 0);
+  stats_histogram_add(&h, (const uint64_t[]){0, 3, 0, 4, 0}, -5, 5);
+  assert_int_equal(h.first, -4);
+  assert_int_equal(h.n, 3);
+  stats_histogram_add(&h, (const uint64_t[]){1}, -9, 1);
+  stats_histogram_add(&h, (const uint64_t[]){1, 2}, -2, 2);
+  static const uint64_t expected[] = {0, 1, 0, 0, 0, 0, 3, 0, 5, 2, 0};
+  for (int bin = -10; bin <= 0; bin++)
+    assert_int_equal(stats_histogram_at(&h, bin), expected[bin + 10]);
+  free(h.counts);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(histograms_keep_the_bins_that_are_used),
       cmocka_unit_test(observe_equals_direct_evaluation),
       cmocka_unit_test(observe_finds_a_single_special_value_anywhere),
       cmocka_unit_test(stride_has_no_factor_in_common_with_the_size),
