@@ -361,6 +361,15 @@ bool tensor_to_float(const struct tensor *t, float *out) {
   return true;
 }
 
+// Member by member: the block itself need not be cleared, which would take longest of all where
+// constants are small and many.
+void tensor_begin(struct tensor_blocks *b, struct model *m, const struct tensor *t) {
+  b->model = m;
+  b->tensor = t;
+  b->at = b->next = 0;
+  b->n = 0;
+}
+
 bool tensor_next(struct tensor_blocks *b) {
   const struct tensor *t = b->tensor;
   unsigned bits = tensor_element_bits(t->elem_type);

@@ -47,7 +47,8 @@ bool tensor_to_float(const struct tensor *t, float *out);
 
 // Walks over the elements as floats, block by block, so that it needs no memory however large the
 // tensor is (model_passed):
-//   struct tensor_blocks b = {.model = m, .tensor = &t};
+//   struct tensor_blocks b;
+//   tensor_begin(&b, m, &t);
 //   while (tensor_next(&b)) ... b.x[0 .. b.n), which begins at element b.at
 // There is no block if the type has no float value.
 enum { TENSOR_BLOCK = 4096 };
@@ -58,6 +59,7 @@ struct tensor_blocks {
   size_t n;
   float x[TENSOR_BLOCK];
 };
+void tensor_begin(struct tensor_blocks *b, struct model *m, const struct tensor *t);
 bool tensor_next(struct tensor_blocks *b);
 
 // A TensorProto in the arena with raw_data referring to `data` (not copied; `size` bytes); name and

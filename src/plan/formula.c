@@ -173,17 +173,15 @@ static bool is_float_tensor(const struct graph *g, int v) {
          tensor_is_float(g->values[v].type.elem_type);
 }
 
-// Whether the node only moves elements (or changes their float type), input 0 to output 0.
-static bool moves_elements(const struct graph *g, const struct node *node) {
-  static const char *const ops[] = {"Identity",  "Reshape", "Squeeze", "Unsqueeze", "Flatten",
-                                    "Transpose", "Expand",  "Tile",    "Dropout",   "Cast"};
-  if (node->n_inputs == 0 || node->n_outputs == 0 || !is_float_tensor(g, node->inputs[0]) ||
-      !is_float_tensor(g, node->outputs[0]))
-    return false;
-  for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++)
-    if (node_is(node->proto, ops[k]))
-      return true;
-  return false;
+// Operators that only move elements (or change their float type), input 0 to output 0.
+static const char *const movers[] = {"Identity",  "Reshape", "Squeeze", "Unsqueeze", "Flatten",
+                                     "Transpose", "Expand",  "Tile",    "Dropout",   "Cast"};
+enum { MOVERS = sizeof movers / sizeof movers[0] };
+
+// Whether a node whose operator moves elements moves those of a float tensor.
+static bool moves_floats(const struct graph *g, const struct node *node) {
+  return node->n_inputs > 0 && node->n_outputs > 0 && is_float_tensor(g, node->inputs[0]) &&
+         is_float_tensor(g, node->outputs[0]);
 }
 
 static double scalar_of(const struct graph *g, const Onnx__TensorProto *proto) {
@@ -206,11 +204,19 @@ static double scalar_of(const struct graph *g, const Onnx__TensorProto *proto) {
   return scalar;
 }
 
-static signed char find_operator(const struct formulas *f, const struct node *node) {
+// Operators by name: index among the formulas' in one space, the movers in the other.
+enum { IN_FORMULAS, MOVER };
+
+static void name_operators(struct map *names, const struct formulas *f) {
   for (int k = 0; k < f->n_operators; k++)
-    if (node_is(node->proto, f->operators[k]))
-      return (signed char)k;
-  return -1;
+    map_put(names, IN_FORMULAS, f->operators[k], k);
+  for (int k = 0; k < MOVERS; k++)
+    map_put(names, MOVER, movers[k], k);
+}
+
+static int find_operator(const struct map *names, int space, const struct node *node) {
+  const char *op = node->proto->op_type;
+  return node_is(node->proto, op) ? map_get(names, space, op) : -1;
 }
 
 void matcher_init(struct matcher *m, struct graph *g, const struct formulas *f, struct arena *a) {
@@ -221,6 +227,8 @@ void matcher_init(struct matcher *m, struct graph *g, const struct formulas *f, 
       .op = arena_array(a, (size_t)g->n_nodes, sizeof *m->op),
       .scalar = arena_array(a, (size_t)g->n_values, sizeof *m->scalar),
   };
+  struct map names = {.arena = a};
+  name_operators(&names, f);
   for (int v = 0; v < g->n_values; v++) {
     const Onnx__TensorProto *constant = graph_constant(g, v);
     m->source[v] = v;
@@ -230,8 +238,8 @@ void matcher_init(struct matcher *m, struct graph *g, const struct formulas *f, 
     for (int i = 0; i < g->scopes[s].n_nodes; i++) {
       int n = g->scopes[s].order[i];
       const struct node *node = &g->nodes[n];
-      m->op[n] = find_operator(f, node);
-      if (moves_elements(g, node))
+      m->op[n] = (signed char)find_operator(&names, IN_FORMULAS, node);
+      if (find_operator(&names, MOVER, node) >= 0 && moves_floats(g, node))
         m->source[node->outputs[0]] = m->source[node->inputs[0]];
     }
 }
@@ -318,6 +326,8 @@ bool matcher_match(struct matcher *m, const struct term *t, int n) {
   m->steps = STEPS;
   m->n_nodes = 0;
   memset(m->letters, -1, sizeof m->letters);
-  return node->n_outputs > 0 && node->outputs[0] >= 0 && !moves_elements(m->graph, node) &&
-         match(m, t, node->outputs[0]);
+  if (node->n_outputs == 0 || node->outputs[0] < 0)
+    return false;
+  int output = node->outputs[0];
+  return m->source[output] == output && match(m, t, output);
 }

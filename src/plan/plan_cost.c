@@ -181,11 +181,14 @@ void costs_init(struct costs *c, struct graph *g, const struct trace *t,
       .elements = arena_array(a, values, sizeof *c->elements),
       .productions = arena_array(a, values, sizeof *c->productions),
       .executions = arena_array(a, (size_t)g->n_nodes, sizeof *c->executions),
+      .ops = arena_array(a, (size_t)g->n_nodes, sizeof *c->ops),
   };
   for (int v = 0; v < g->n_values; v++)
     measure_value(c, v);
-  for (int n = 0; n < g->n_nodes; n++)
+  for (int n = 0; n < g->n_nodes; n++) {
     c->executions[n] = count_executions(c, n);
+    c->ops[n] = find_operator(&g->nodes[n]);
+  }
   fold_constants(c);
 }
 
@@ -330,8 +333,7 @@ static double count_bytes(const struct costs *c, const struct plan *p, int n, en
 }
 
 struct node_cost costs_node(const struct costs *c, const struct plan *p, int n) {
-  const struct node *node = &c->graph->nodes[n];
-  const struct op_cost *op = find_operator(node);
+  const struct op_cost *op = c->ops[n];
   const struct target *t = c->target;
   enum format_id f = p->nodes[n].format;
   if (op->moves == MOVES_NOTHING || c->executions[n] == 0)

@@ -10,13 +10,16 @@
 
 #include "plan.h"
 
+struct op_cost;
+
 struct costs {
   struct graph *graph;
   const struct trace *trace;  // NULL: none, then every tensor that is no constant has one element
   const struct target *target;
-  double *elements;        // by value: of each time that it is produced; 0 if that is not known
-  double *productions;     // by value: times per run; next to 0 where constants alone decide it
-  double *executions;      // by node: likewise
+  double *elements;            // by value: of each time that it is produced; 0 if that is not known
+  double *productions;         // by value: times per run; next to 0 where constants alone decide it
+  double *executions;          // by node: likewise
+  const struct op_cost **ops;  // by node
   const uint16_t *scaled;  // by value: bit f if in format f it is stored at a scale; NULL: none is
 };
 

@@ -215,7 +215,8 @@ static enum status count_constant(const struct fits *f, int v, enum format_id fo
   struct tensor t;
   struct arena temporary = {0};
   enum status status = tensor_read(f->graph->model, proto, &temporary, &t, d);
-  struct tensor_blocks b = {.model = f->graph->model, .tensor = &t};
+  struct tensor_blocks b;
+  tensor_begin(&b, f->graph->model, &t);
   while (status == STATUS_OK && tensor_next(&b))
     count_block(c, &mode, b.x, scratch, b.n);
   arena_free(&temporary);

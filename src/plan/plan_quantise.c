@@ -173,7 +173,8 @@ static void count_lost(struct weight_sums *sums, const struct round_mode *mode, 
 // One pass over the tensor: finds its range, or with a mode counts what rounding loses.
 static void pass_over(struct model *m, const struct tensor *t, const struct round_mode *mode,
                       struct weight_sums *sums) {
-  struct tensor_blocks b = {.model = m, .tensor = t};
+  struct tensor_blocks b;
+  tensor_begin(&b, m, t);
   while (tensor_next(&b))
     if (mode)
       count_lost(sums, mode, b.x, b.n);

@@ -162,7 +162,8 @@ static enum status encode(struct rewrite *w, int v, const Onnx__TensorProto *wid
   if (status == STATUS_OK)
     status = rewrite_room(w, t.count, &codes, d);
   if (status == STATUS_OK) {
-    struct tensor_blocks b = {.model = w->model, .tensor = &t};
+    struct tensor_blocks b;
+    tensor_begin(&b, w->model, &t);
     while (tensor_next(&b)) {
       round_encode_array(&mode, b.x, codes + b.at, b.n);
       model_passed(w->model, b.n);

@@ -172,7 +172,8 @@ enum status rewrite_narrow_tensor(struct rewrite *w, const Onnx__TensorProto *fr
   }
   struct round_mode mode = {
       .format = &formats[f], .ftz = w->plan->ftz, .scale_log2 = as.scale_log2};
-  struct tensor_blocks b = {.model = w->model, .tensor = &t};
+  struct tensor_blocks b;
+  tensor_begin(&b, w->model, &t);
   while (tensor_next(&b)) {
     struct round_count count = {0};
     round_count_array(&mode, b.x, b.n, &count);

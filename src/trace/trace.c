@@ -50,7 +50,8 @@ static bool tensor_has_infinity(struct model *m, const Onnx__TensorProto *t) {
   bool found = false;
   if (tensor_read(m, t, &scratch, &view, &ignored) == STATUS_OK &&
       tensor_is_float(view.elem_type)) {
-    struct tensor_blocks b = {.model = m, .tensor = &view};
+    struct tensor_blocks b;
+    tensor_begin(&b, m, &view);
     while (!found && tensor_next(&b))
       for (size_t i = 0; i < b.n; i++)
         found = found || isinf(b.x[i]);
