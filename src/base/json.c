@@ -4,11 +4,11 @@
 // up for it took longer than this one. Each value knows its line; the path is the reader's.
 #include "json.h"
 
+#include "decimal.h"
 #include "file.h"
 #include "map.h"
 
 #include <assert.h>
-#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -168,27 +168,13 @@ static double number_of_text(const char *begin, size_t length) {
   return strtod(copy, NULL);
 }
 
-// Integers up to this one are doubles; the other stands for all beyond.
-static const int64_t exact_most = (int64_t)1 << 53, beyond_exact = (int64_t)1 << 60;
-
-// Skips digits and appends them to *number; their count.
+// Skips digits and appends them to *number, which stays over 2^53 once it is; their count.
 static int read_digits(struct parser *p, int64_t *number) {
+  const int64_t exact_most = (int64_t)1 << 53, beyond = (int64_t)1 << 60;
   const char *begin = p->at;
   for (; *p->at >= '0' && *p->at <= '9'; p->at++)
-    *number = *number <= exact_most ? *number * 10 + (*p->at - '0') : beyond_exact;
+    *number = *number <= exact_most ? *number * 10 + (*p->at - '0') : beyond;
   return (int)(p->at - begin);
-}
-
-// Both factors are doubles, so that one product or quotient is rounded once, and so correctly
-// (Clinger 1990). False if they are not.
-static bool exact_number(int64_t digits, int64_t exponent, double *value) {
-  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  if (FLT_EVAL_METHOD != 0 || digits > exact_most || exponent < -22 || exponent > 22)
-    return false;
-  *value = exponent < 0 ? (double)digits / powers[-exponent] : (double)digits * powers[exponent];
-  return true;
 }
 
 static bool read_number(struct parser *p, double *value) {
@@ -217,7 +203,7 @@ static bool read_number(struct parser *p, double *value) {
   }
   if (p->at - begin > NUMBER_LENGTH_MAX)
     return fail_at(p, begin, "this number has too many digits");
-  if (exact_number(digits, exponent - decimals, value)) {
+  if (decimal_value((uint64_t)digits, exponent - decimals, value)) {
     *value = *begin == '-' ? -*value : *value;
     return true;
   }

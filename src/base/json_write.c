@@ -1,10 +1,10 @@
 // Writing JSON: a stream rather than a tree, so that a plan of 100,000 nodes costs no memory, with
 // the layout, key order and number texts fixed, so that the same values give the same bytes. Names
 // come from models and may be any bytes; see json.h for how they survive.
+#include "decimal.h"
 #include "json.h"
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,106 +147,24 @@ void json_bool(struct json_writer *w, const char *key, bool value) {
   put_text(w->out, value ? "true" : "false");
 }
 
-// ---- numbers ----
-
-// 17 significant digits identify every double; fewer often do, and are what people expect.
-enum { DIGITS_LEAST = 15, DIGITS_MOST = 17, DIGITS_TEXT = 24 };
-
-// Writes the digits of n before the end of text, which holds DIGITS_TEXT; where they begin.
-static const char *digits_of(uint64_t n, char *text) {
-  char *begin = text + DIGITS_TEXT - 1;
-  *begin = '\0';
-  do
-    *--begin = (char)('0' + n % 10);
-  while (n /= 10);
-  return begin;
-}
-
-// Finds size = *digits / 10^*decimals with up to 15 digits and 22 decimals, where there is such a
-// number. Both are doubles then, their quotient is rounded once, and so is what the digits read as;
-// and no other number of 15 digits reads as the same double.
-static bool short_decimal(double size, uint64_t *digits, int *decimals) {
-  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  const double limit = 1e15;  // of 15 digits
-  if (FLT_EVAL_METHOD != 0 || size >= limit)
-    return false;
-  int k = size == floor(size) ? 0 : 22;
-  while (k > 0 && size * powers[k] >= limit)
-    k--;
-  double scaled = floor(size * powers[k] + 0.5);
-  if (scaled / powers[k] != size)
-    return false;
-  *digits = (uint64_t)scaled;
-  for (; k > 0 && *digits % 10 == 0; k--)
-    *digits /= 10;
-  *decimals = k;
-  return true;
-}
-
-// digits / 10^decimals in the form of printf's %g.
-static void put_decimal(FILE *out, uint64_t digits, int decimals) {
-  char text[DIGITS_TEXT];
-  const char *begin = digits_of(digits, text);
-  int count = (int)strlen(begin), exponent = count - 1 - decimals;
-  if (exponent < -4) {
-    putc_unlocked(*begin, out);
-    if (count > 1)
-      putc_unlocked('.', out);
-    put_text(out, begin + 1);
-    put_text(out, exponent > -10 ? "e-0" : "e-");
-    put_text(out, digits_of((uint64_t)-exponent, text));
-    return;
-  }
-  if (exponent < 0)
-    put_text(out, "0.");
-  for (int i = exponent + 1; i < 0; i++)
-    putc_unlocked('0', out);
-  for (int i = 0; i < count; i++) {
-    if (i > 0 && i == count - decimals)
-      putc_unlocked('.', out);
-    putc_unlocked(begin[i], out);
-  }
-}
-
-// By the library, for numbers with more digits or far from 1.
-static void put_long_decimal(FILE *out, double size) {
-  char text[40];
-  for (int digits = DIGITS_LEAST; digits <= DIGITS_MOST; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, size);
-    if (digits == DIGITS_MOST || strtod(text, NULL) == size)
-      break;
-  }
-  // The program never calls setlocale, but a library it is linked into might.
-  char *comma = strchr(text, ',');
-  if (comma)
-    *comma = '.';
-  put_text(out, text);
-}
-
 void json_number(struct json_writer *w, const char *key, double value) {
   if (!isfinite(value)) {
     json_string(w, key, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
     return;
   }
+  char text[DECIMAL_TEXT];
+  decimal_print(text, value);
   begin_value(w, key);
-  if (signbit(value))
-    putc_unlocked('-', w->out);
-  uint64_t digits;
-  int decimals;
-  if (short_decimal(fabs(value), &digits, &decimals))
-    put_decimal(w->out, digits, decimals);
-  else
-    put_long_decimal(w->out, fabs(value));
+  put_text(w->out, text);
 }
 
 void json_integer(struct json_writer *w, const char *key, int64_t value) {
-  char text[DIGITS_TEXT];
+  char text[DECIMAL_TEXT];
+  decimal_digits(text, value < 0 ? -(uint64_t)value : (uint64_t)value);
   begin_value(w, key);
   if (value < 0)
     putc_unlocked('-', w->out);
-  put_text(w->out, digits_of(value < 0 ? -(uint64_t)value : (uint64_t)value, text));
+  put_text(w->out, text);
 }
 
 bool json_to_number(const struct json *value, double *out) {

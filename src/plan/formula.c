@@ -21,8 +21,9 @@ struct term {
   enum term_kind kind;
   double number;
   int letter;
-  int op;                                // index among the formulas' operators
-  bool commutes;                         // of two arguments
+  int op;         // index among the formulas' operators
+  uint64_t ends;  // bit k: may match what operator k gives; all bits: whatever gives it
+  bool commutes;  // of two arguments
   const struct term *parts[TERM_PARTS];  // arguments or alternatives
   int n_parts;
 };
@@ -54,12 +55,15 @@ static bool take(struct parser *p, char c) {
 static struct term *new_term(struct parser *p, enum term_kind kind) {
   struct term *t = arena_alloc(p->formulas->arena, sizeof *t);
   t->kind = kind;
+  t->ends = kind == TERM_EITHER ? 0 : UINT64_MAX;
   return t;
 }
 
 static void add_part(struct term *t, const struct term *part) {
   assert(t->n_parts < TERM_PARTS);
   t->parts[t->n_parts++] = part;
+  if (t->kind == TERM_EITHER)
+    t->ends |= part->ends;
 }
 
 static int operator_index(struct formulas *f, const char *name) {
@@ -100,6 +104,7 @@ static const struct term *parse_call(struct parser *p, const char *name) {
   if (islower((unsigned char)name[0]))
     return expand_definition(p, name, call);
   call->op = operator_index(p->formulas, name);
+  call->ends = (uint64_t)1 << call->op;
   call->commutes = call->n_parts == 2 && is_commutative(name);
   return call;
 }
@@ -158,12 +163,7 @@ const struct term *formula_parse(struct formulas *f, const char *text) {
 }
 
 uint64_t formula_ends(const struct term *t) {
-  if (t->kind == TERM_OPERATOR)
-    return (uint64_t)1 << t->op;
-  uint64_t ends = 0;
-  for (int k = 0; t->kind == TERM_EITHER && k < t->n_parts; k++)
-    ends |= formula_ends(t->parts[k]);
-  return ends;
+  return t->ends;
 }
 
 // ---- the graph as formulas see it ----
@@ -297,10 +297,19 @@ static bool match_number(double found, double wanted) {
   return fabs(found - wanted) <= fabs(wanted) / DIGITS;
 }
 
+// The bit of the operator that gives the value, if there is one that formulas know.
+static uint64_t made_by(const struct matcher *m, int v) {
+  const struct value *value = &m->graph->values[v];
+  int op = value->origin == ORIGIN_NODE ? m->op[value->producer] : -1;
+  return op < 0 ? 0 : (uint64_t)1 << op;
+}
+
 static bool match(struct matcher *m, const struct term *t, int v) {
   if (v < 0 || m->steps-- <= 0)
     return false;
   int source = m->source[v];
+  if (t->ends != UINT64_MAX && !(t->ends & made_by(m, source)))
+    return false;
   switch (t->kind) {
   case TERM_ANY: return true;
   case TERM_CONSTANT: return graph_is_constant(m->graph, source);

@@ -154,17 +154,28 @@ enum status trace_write(const struct trace *t, struct graph *g, const char *path
 
 // ---- Reading ----
 
+// Whether `key` is one of `keys`. Looks from *at on first, and moves it there: most files have
+// their keys in the same order.
+static bool find_key(const char *const *keys, const char *key, size_t *at) {
+  for (size_t k = *at; keys[k]; k++)
+    if (strcmp(keys[k], key) == 0) {
+      *at = k;
+      return true;
+    }
+  for (size_t k = 0; k < *at; k++)
+    if (strcmp(keys[k], key) == 0)
+      return true;
+  return false;
+}
+
 // Every key of the object must be one of `keys`; none comes twice, since json_parse refuses that.
 enum status trace_check_keys(struct trace_reader *r, const struct json *object,
                              const char *const *keys) {
   if (!json_is(object, JSON_OBJECT))
     return TRACE_FAIL(r, "must be an object");
-  const struct json *item;
-  for (item = json_first(object); item; item = item->next) {
-    size_t k = 0;
-    while (keys[k] && strcmp(keys[k], item->key) != 0)
-      k++;
-    if (keys[k])
+  size_t at = 0;
+  for (const struct json *item = object->first; item; item = item->next) {
+    if (find_key(keys, item->key, &at))
       continue;
     json_push_key(&r->path, item->key);
     const char *near = nearest_name(item->key, keys);

@@ -236,33 +236,6 @@ static void writer_numbers_are_short_and_exact(void **state) {
   number_is(NAN, "\"nan\"");
 }
 
-// What a number must look like: the fewest of 15 to 17 digits that read back as it.
-static const char *as_printf(double value, char text[40]) {
-  for (int digits = 15; digits <= 17; digits++) {
-    snprintf(text, 40, "%.*g", digits, value);
-    if (strtod(text, NULL) == value)
-      break;
-  }
-  return text;
-}
-
-static void writer_numbers_are_those_of_printf(void **state) {
-  (void)state;
-  char text[40];
-  for (int exponent = -40; exponent <= 24; exponent++)
-    for (int digits = 1; digits < 100000; digits = digits * 7 + 3) {
-      snprintf(text, sizeof text, "%de%d", digits, exponent);
-      double value = strtod(text, NULL);
-      number_is(value, as_printf(value, text));
-      number_is(-nextafter(value, 0), as_printf(-nextafter(value, 0), text));
-      number_is(value / 3, as_printf(value / 3, text));
-    }
-  number_is(999999999999999, "999999999999999");
-  number_is(1e15, "1e+15");
-  number_is(0.0001, "0.0001");
-  number_is(0.00001, "1e-05");
-}
-
 static void numbers_read_back_the_same(void **state) {
   (void)state;
   uint64_t bits = 88172645463325252u;
@@ -491,7 +464,6 @@ int main(void) {
       cmocka_unit_test(messages_name_the_line_of_any_member),
       cmocka_unit_test(writer_layout_is_fixed),
       cmocka_unit_test(writer_numbers_are_short_and_exact),
-      cmocka_unit_test(writer_numbers_are_those_of_printf),
       cmocka_unit_test(numbers_read_back_the_same),
       cmocka_unit_test(numbers_are_the_nearest_doubles),
       cmocka_unit_test(strings_are_decoded),
