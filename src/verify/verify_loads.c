@@ -112,7 +112,8 @@ static bool read_message(int from, double seconds, char *message, size_t size) {
   size_t length = 0;
   for (;;) {
     struct pollfd readable = {.fd = from, .events = POLLIN};
-    int ready = poll(&readable, 1, milliseconds_until(end));
+    int left = milliseconds_until(end);
+    int ready = left > 0 ? poll(&readable, 1, left) : 0;  // what comes too late is too late
     if (ready < 0 && errno == EINTR)
       continue;
     ssize_t got = ready > 0 ? read(from, message + length, size - 1 - length) : 0;
