@@ -14,7 +14,7 @@ static uint64_t seed(void) {
 }
 
 // Multiply-and-fold over 8-byte pieces of the key.
-static uint64_t hash(int space, const char *key) {
+static uint32_t hash(int space, const char *key) {
   const uint64_t multiplier = 0xd6e8feb86659fd93u;
   uint64_t h = seed() ^ (uint64_t)(uint32_t)space;
   size_t length = strlen(key);
@@ -25,39 +25,60 @@ static uint64_t hash(int space, const char *key) {
     h ^= h >> 32;
   }
   h = (h ^ length) * multiplier;
-  return h ^ (h >> 29);
+  return (uint32_t)(h ^ (h >> 29));
 }
 
-static size_t find(const struct map *m, int space, const char *key) {
+// Where the key is, or would be. Entries keep their hashes: in a large model a key that is looked
+// at is a wait for memory.
+static struct map_entry *find(const struct map *m, uint32_t h, int space, const char *key) {
   size_t mask = m->capacity - 1;
-  size_t at = (size_t)hash(space, key) & mask;
-  while (m->entries[at].key &&
-         (m->entries[at].space != space || strcmp(m->entries[at].key, key) != 0))
-    at = (at + 1) & mask;
-  return at;
+  for (size_t at = h & mask;; at = (at + 1) & mask) {
+    struct map_entry *entry = &m->entries[at];
+    if (!entry->key || (entry->hash == h && entry->space == space && strcmp(entry->key, key) == 0))
+      return entry;
+  }
 }
 
 int map_get(const struct map *m, int space, const char *key) {
   if (!m->capacity)
     return -1;
-  const struct map_entry *entry = &m->entries[find(m, space, key)];
+  const struct map_entry *entry = find(m, hash(space, key), space, key);
   return entry->key ? entry->value : -1;
 }
 
-static void grow(struct map *m) {
+static void resize(struct map *m, size_t capacity) {
   struct map old = *m;
-  m->capacity = old.capacity ? old.capacity * 2 : 64;
-  m->entries = arena_array(m->arena, m->capacity, sizeof *m->entries);
-  for (size_t i = 0; i < old.capacity; i++)
-    if (old.entries[i].key)
-      m->entries[find(m, old.entries[i].space, old.entries[i].key)] = old.entries[i];
+  m->capacity = capacity;
+  m->entries = arena_array(m->arena, capacity, sizeof *m->entries);
+  for (size_t i = 0; i < old.capacity; i++) {
+    if (!old.entries[i].key)
+      continue;
+    size_t at = old.entries[i].hash & (capacity - 1);
+    while (m->entries[at].key)
+      at = (at + 1) & (capacity - 1);
+    m->entries[at] = old.entries[i];
+  }
+}
+
+void map_reserve(struct map *m, size_t count) {
+  size_t capacity = m->capacity ? m->capacity : 64;
+  while (capacity / 2 < count)
+    capacity *= 2;
+  if (capacity > m->capacity)
+    resize(m, capacity);
+}
+
+int *map_slot(struct map *m, int space, const char *key) {
+  map_reserve(m, m->count + 1);
+  uint32_t h = hash(space, key);
+  struct map_entry *entry = find(m, h, space, key);
+  if (!entry->key) {
+    *entry = (struct map_entry){key, h, space, -1};
+    m->count++;
+  }
+  return &entry->value;
 }
 
 void map_put(struct map *m, int space, const char *key, int value) {
-  if (m->count * 2 >= m->capacity)
-    grow(m);
-  struct map_entry *entry = &m->entries[find(m, space, key)];
-  if (!entry->key)
-    m->count++;
-  *entry = (struct map_entry){key, space, value};
+  *map_slot(m, space, key) = value;
 }

@@ -6,8 +6,11 @@
 
 #include "arena.h"
 
+#include <stdint.h>
+
 struct map_entry {
   const char *key;
+  uint32_t hash;
   int space, value;
 };
 
@@ -22,5 +25,12 @@ int map_get(const struct map *m, int space, const char *key);
 
 // Stores value (>= 0), replacing one that is there. m->arena must be set before the first call.
 void map_put(struct map *m, int space, const char *key, int value);
+
+// The place of the value for (space, key), which holds -1 if there was none; until the next call
+// that adds a key.
+int *map_slot(struct map *m, int space, const char *key);
+
+// Makes room for so many keys, so that the map need not grow on the way there.
+void map_reserve(struct map *m, size_t count);
 
 #endif

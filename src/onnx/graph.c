@@ -48,7 +48,8 @@ static enum status fail_tensor(struct builder *b, int scope, const char *name, c
 
 static enum status define_value(struct builder *b, int scope, const char *name, enum origin origin,
                                 int *id) {
-  if (map_get(&b->g->names, scope, name) >= 0) {
+  int *known = map_slot(&b->g->names, scope, name);
+  if (*known >= 0) {
     diag_hint(b->d, "Each value has one producer: rename one of them.");
     return fail_tensor(b, scope, name, "is defined twice");
   }
@@ -57,7 +58,7 @@ static enum status define_value(struct builder *b, int scope, const char *name, 
   b->g->values = array;
   b->g->values[*id] =
       (struct value){.name = name, .scope = scope, .origin = origin, .producer = -1};
-  map_put(&b->g->names, scope, name, *id);
+  *known = *id;
   return STATUS_OK;
 }
 
@@ -248,9 +249,10 @@ static void register_node_names(struct builder *b, int scope, Onnx__NodeProto **
                                 size_t count) {
   for (size_t i = 0; i < count; i++) {
     const char *name = text_of(nodes[i]->name);
-    if (*name && *name != '#')
-      map_put(&b->node_names, scope, name,
-              map_get(&b->node_names, scope, name) < 0 ? (int)i : TWICE);
+    if (!*name || *name == '#')
+      continue;
+    int *known = map_slot(&b->node_names, scope, name);
+    *known = *known < 0 ? (int)i : TWICE;
   }
 }
 
@@ -586,6 +588,24 @@ static bool lists_all_initializers(const struct graph *g) {
   return true;
 }
 
+// Room for the nodes and values of the main graph and the functions; those of subgraphs are few, or
+// make the arrays grow.
+static void reserve_all(struct builder *b, const Onnx__ModelProto *proto) {
+  struct graph *g = b->g;
+  size_t nodes = 0, values = proto->graph->n_input + proto->graph->n_initializer;
+  for (size_t i = 0; i < proto->graph->n_node; i++)
+    values += proto->graph->node[i]->n_output;
+  nodes += proto->graph->n_node;
+  for (size_t f = 0; f < proto->n_functions; f++) {
+    nodes += proto->functions[f]->n_node;
+    values += proto->functions[f]->n_input + proto->functions[f]->n_node;
+  }
+  g->nodes = arena_grow(g->arena, NULL, &g->capacity_nodes, nodes, sizeof *g->nodes);
+  g->values = arena_grow(g->arena, NULL, &g->capacity_values, values, sizeof *g->values);
+  map_reserve(&g->names, values);
+  map_reserve(&b->node_names, nodes);
+}
+
 enum status graph_build(struct graph *g, struct model *m, const struct schema_table *schemas,
                         struct arena *a, struct diag *d) {
   *g = (struct graph){.model = m,
@@ -598,6 +618,7 @@ enum status graph_build(struct graph *g, struct model *m, const struct schema_ta
   diag_at(d, m->path, NULL, NULL);
   TRY(check_header(&b, m->proto));
   TRY(define_opsets(&b, 0, m->proto->opset_import, m->proto->n_opset_import));
+  reserve_all(&b, m->proto);
   struct scope blank = {.graph = m->proto->graph, .parent = -1, .parent_node = -1, .path = ""};
   int main_scope;
   TRY(define_scope(&b, blank, &main_scope));

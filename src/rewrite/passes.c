@@ -263,6 +263,7 @@ static void drop_repeated_functions(struct rewrite *w) {
 static void collect_names(struct rewrite *w) {
   const struct graph *g = w->graph;
   w->names.arena = w->arena;
+  map_reserve(&w->names, (size_t)g->n_values + (size_t)g->n_nodes);
   for (int v = 0; v < g->n_values; v++)
     map_put(&w->names, 0, g->values[v].name, FIRST_SUFFIX);
   for (int n = 0; n < g->n_nodes; n++)
