@@ -1,6 +1,7 @@
 // Copies of messages by their descriptors, and packing for a session. See clone.h.
 #include "clone.h"
 
+#include "map.h"
 #include "proto.h"
 #include "tensor.h"
 
@@ -133,16 +134,54 @@ static enum status keep_out(struct packing *p, Onnx__TensorProto *t, const struc
   return STATUS_OK;
 }
 
+enum name_space { READ, LISTED };  // by a node or as an output; among the inputs
+
+// Names that bodies define themselves count too: that keeps an initializer at worst.
+static void note_read(struct map *names, const Onnx__GraphProto *g) {
+  for (size_t i = 0; i < g->n_output; i++)
+    map_put(names, READ, g->output[i]->name, 0);
+  for (size_t n = 0; n < g->n_node; n++) {
+    const Onnx__NodeProto *node = g->node[n];
+    for (size_t i = 0; i < node->n_input; i++)
+      map_put(names, READ, node->input[i], 0);
+    for (size_t k = 0; k < node->n_attribute; k++) {
+      const Onnx__AttributeProto *attribute = node->attribute[k];
+      if (attribute->g)
+        note_read(names, attribute->g);
+      for (size_t i = 0; i < attribute->n_graphs; i++)
+        note_read(names, attribute->graphs[i]);
+    }
+  }
+}
+
+// The engine drops initializers that nobody reads while it loads a model, and then misses those
+// that were kept out of it. One that is an input as well stays, or the input would have to be fed.
+static void drop_unread(struct map *names, Onnx__GraphProto *g) {
+  note_read(names, g);
+  for (size_t i = 0; i < g->n_input; i++)
+    map_put(names, LISTED, g->input[i]->name, 0);
+  size_t kept = 0;
+  for (size_t i = 0; i < g->n_initializer; i++) {
+    const char *name = g->initializer[i]->name;
+    if (map_get(names, READ, name) >= 0 || map_get(names, LISTED, name) >= 0)
+      g->initializer[kept++] = g->initializer[i];
+  }
+  g->n_initializer = kept;
+}
+
 enum status clone_pack(struct packed_model *out, struct model *m, struct arena *a, struct diag *d) {
   struct inlining in = {.model = m, .arena = a, .diag = d};
-  TRY(model_each_tensor(m->proto, inline_external, &in));
   Onnx__GraphProto *graph = m->proto->graph;
+  struct map names = {.arena = a};
+  drop_unread(&names, graph);
+  TRY(model_each_tensor(m->proto, inline_external, &in));
   *out = (struct packed_model){.initializers =
                                    arena_array(a, graph->n_initializer, sizeof *out->initializers)};
   struct packing packing = {.out = out, .model = m, .arena = a};
   for (size_t i = 0; i < graph->n_initializer; i++) {
     Onnx__TensorProto *t = graph->initializer[i];
-    if (t->raw_data.len < KEEP_OUT_BYTES || tensor_element_bits(t->data_type) < 8)
+    bool read = map_get(&names, READ, t->name) >= 0;
+    if (!read || t->raw_data.len < KEEP_OUT_BYTES || tensor_element_bits(t->data_type) < 8)
       continue;
     struct tensor view;
     TRY(tensor_read(m, t, a, &view, d));

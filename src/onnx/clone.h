@@ -23,7 +23,7 @@ struct packed_model {
 };
 
 // Packs m, which is changed by it: pass a clone. Tensors whose data is external are read: the bytes
-// refer to no file. Errors: STATUS_MODEL.
+// refer to no file. Initializers that nobody reads are left out. Errors: STATUS_MODEL.
 enum status clone_pack(struct packed_model *out, struct model *m, struct arena *a, struct diag *d);
 
 #endif

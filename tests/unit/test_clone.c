@@ -79,12 +79,46 @@ static void clone_pack_keeps_large_initializers_out(void **state) {
   assert_true(f->m.proto->graph->initializer[0]->has_raw_data);
 }
 
+static void clone_pack_leaves_out_what_nobody_reads(void **state) {
+  struct planning *f = *state;
+  float *large = arena_array(&f->arena, 1000, sizeof *large);
+  build_input(&f->b, "x", "float[1000]");
+  build_input(&f->b, "c", "bool[]");
+  build_input(&f->b, "unread_input", "float[1000]");
+  build_floats(&f->b, "unread", "float[1000]", large);
+  build_floats(&f->b, "unread_input", "float[1000]", large);
+  build_floats(&f->b, "read_in_a_branch", "float[1000]", large);
+  build_floats(&f->b, "output", "float[1000]", large);
+  Onnx__NodeProto *branch = build_node(&f->b, "If", "c", "y");
+  for (int side = 0; side < 2; side++) {
+    build_graph_begin(&f->b, branch, side ? "else_branch" : "then_branch");
+    build_node(&f->b, "Add", side ? "x x" : "x read_in_a_branch", "t");
+    build_output(&f->b, "t", "float[1000]");
+    build_graph_end(&f->b);
+  }
+  build_output(&f->b, "y", "float[1000]");
+  build_output(&f->b, "output", "float[1000]");
+  planning_index(f);
+  struct model copy = clone_model(&f->m, &f->arena);
+  struct packed_model packed;
+  assert_int_equal(clone_pack(&packed, &copy, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(packed.n_initializers, 2);
+  assert_string_equal(packed.initializers[0].name, "read_in_a_branch");
+  assert_string_equal(packed.initializers[1].name, "output");
+  // An input of that name must not have to be fed: it keeps its default.
+  assert_int_equal(copy.proto->graph->n_initializer, 3);
+  assert_string_equal(copy.proto->graph->initializer[0]->name, "unread_input");
+  assert_int_equal(copy.proto->graph->initializer[0]->raw_data.len, 4000);
+  assert_int_equal(f->m.proto->graph->n_initializer, 4);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(clone_packs_to_the_same_bytes),
       TEST(clone_leaves_the_original_unchanged),
       TEST(clone_pack_keeps_large_initializers_out),
+      TEST(clone_pack_leaves_out_what_nobody_reads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
