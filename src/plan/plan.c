@@ -7,6 +7,7 @@
 #include "file.h"
 #include "plan_allow.h"
 #include "plan_assign.h"
+#include "plan_engine.h"
 #include "plan_quantise.h"
 #include "plan_scale.h"
 #include "plan_training.h"
@@ -333,6 +334,7 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
   patterns_find(&pl.patterns, g, a);
   for (int n = 0; n < g->n_nodes; n++)
     classify(&pl, n);
+  plan_engine_faults_before(g, &pl.patterns, p->nodes, pl.before_fault);
   for (int n = 0; n < g->n_nodes; n++)
     TRY(allow_find(&pl, n, d));
   unite_patterns(&pl);

@@ -319,8 +319,7 @@ enum reason allow_reason(const struct planner *pl, int n) {
   if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && in_quantised_island(pl->graph, node))
     return REASON_QUANTISED;
   if ((class == CLASS_NARROW || class == CLASS_FOLLOW) &&
-      (plan_engine_fault(pl->graph, n) ||
-       plan_engine_fault_before(pl->graph, &pl->patterns, n, pl->plan->nodes)))
+      (pl->before_fault[n] || plan_engine_fault(pl->graph, n)))
     return REASON_ENGINE;
   if (class == CLASS_NARROW || class == CLASS_FOLLOW)
     return REASON_NONE;
@@ -384,6 +383,7 @@ enum status allow_find(struct planner *pl, int n, struct diag *d) {
 void allow_init(struct planner *pl) {
   int n_values = pl->graph->n_values, n_nodes = pl->graph->n_nodes;
   pl->shape_math = arena_array(pl->arena, (size_t)n_values, sizeof *pl->shape_math);
+  pl->before_fault = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->before_fault);
   pl->allowed = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->allowed);
   pl->scaled = arena_array(pl->arena, (size_t)n_values, sizeof *pl->scaled);
   pl->denied = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->denied);

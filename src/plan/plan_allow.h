@@ -13,11 +13,12 @@ struct planner {
   struct arena *arena;
   struct fits fits;
   struct patterns patterns;
-  bool converted;    // pass_metadata marked the model
-  bool *shape_math;  // by value: computed from shapes and constants alone
-  uint8_t *allowed;  // by node: bit r for rung r
-  uint16_t *scaled;  // by value: bit f if it needs a scale in format f
-  uint8_t *denied;   // by node: bit r if its values may not be scaled in rung r
+  bool converted;      // pass_metadata marked the model
+  bool *shape_math;    // by value: computed from shapes and constants alone
+  bool *before_fault;  // by node: see plan_engine_faults_before
+  uint8_t *allowed;    // by node: bit r for rung r
+  uint16_t *scaled;    // by value: bit f if it needs a scale in format f
+  uint8_t *denied;     // by node: bit r if its values may not be scaled in rung r
   bool any_scaled;
 };
 

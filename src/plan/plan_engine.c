@@ -16,7 +16,8 @@
 //    test_verify makes such a model; when it loads, this entry can go.
 // 4. The same fusion takes the Cast in front of the whole, from a float16 input, and fails likewise
 //    where gain and shift are fp32: so what makes the input of such a pattern stays fp32, and no
-//    Cast stands in front. vespa_encoder, an encoder raised to opset 17, showed it.
+//    Cast stands in front, nor in front of an Identity there, which the engine removes first.
+//    vespa_encoder, an encoder raised to opset 17, and a text recogniser showed it.
 #include "plan_engine.h"
 
 // perm with axis 0 among the last two places and the other axes in order: what the fusion takes for
@@ -45,22 +46,27 @@ static bool is_transposed_batch(const struct node *node, const struct graph *g) 
 
 enum { LAYER_NORM_OPSET = 17 };
 
-// Exporters put Casts of fp32 to fp32 around a layer normalisation (those of DeBERTa, say), which
-// the fusion looks through as it does through ours.
-static bool is_idle_cast(const struct graph *g, int n) {
+// What does nothing, and the engine removes or looks through before it fuses: Identity, Dropout,
+// and Casts of fp32 to fp32, which exporters put around a layer normalisation (that of DeBERTa,
+// say).
+static bool vanishes(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
+  if (node->n_inputs < 1 || node->inputs[0] < 0)
+    return false;
+  if (node_is(node->proto, "Identity") || node_is(node->proto, "Dropout"))
+    return true;
   return node_is(node->proto, "Cast") && node->n_inputs == 1 && node->n_outputs == 1 &&
          graph_is_fp32(g, node->inputs[0]) && graph_is_fp32(g, node->outputs[0]);
 }
 
-enum { CASTS_IN_A_ROW = 4 };
+enum { VANISHING_IN_A_ROW = 4 };
 
-// The node that makes input k of node n, Casts aside, if it is an op of that kind, else -1.
+// The node that makes input k of node n, what vanishes aside, if it is an op of that kind, else -1.
 static int made_by(const struct graph *g, int n, int k, const char *op) {
   const struct node *node = &g->nodes[n];
   int v = k < node->n_inputs ? node->inputs[k] : -1;
   int maker = v >= 0 && g->values[v].origin == ORIGIN_NODE ? g->values[v].producer : -1;
-  for (int i = 0; i < CASTS_IN_A_ROW && maker >= 0 && is_idle_cast(g, maker); i++) {
+  for (int i = 0; i < VANISHING_IN_A_ROW && maker >= 0 && vanishes(g, maker); i++) {
     v = g->nodes[maker].inputs[0];
     maker = g->values[v].origin == ORIGIN_NODE ? g->values[v].producer : -1;
   }
@@ -80,31 +86,32 @@ static bool is_layer_norm_gain(const struct graph *g, int n) {
   return false;
 }
 
-// Whether value v is read by a layer normalisation that stays fp32, Casts aside.
-static bool enters_layer_norm(const struct graph *g, const struct patterns *p, int v,
-                              const struct node_plan *nodes, int casts) {
-  for (int u = 0; v >= 0 && u < g->values[v].n_uses; u++) {
-    int reader = g->values[v].uses[u].node;
-    if (reader < 0)
-      continue;
-    if (p->kind[reader] == PATTERN_LAYER_NORM && nodes[reader].class == CLASS_PIN)
-      return true;
-    if (casts > 0 && is_idle_cast(g, reader) &&
-        enters_layer_norm(g, p, g->nodes[reader].outputs[0], nodes, casts - 1))
-      return true;
-  }
-  return false;
-}
-
-bool plan_engine_fault_before(const struct graph *g, const struct patterns *p, int n,
-                              const struct node_plan *nodes) {
+static bool stands_before(const struct graph *g, const struct patterns *p, int n,
+                          const struct node_plan *nodes, const bool *before) {
   const struct node *node = &g->nodes[n];
   if (graph_opset(g, node->scope, "") < LAYER_NORM_OPSET || p->kind[n] == PATTERN_LAYER_NORM)
     return false;
   for (int k = 0; k < node->n_outputs; k++)
-    if (enters_layer_norm(g, p, node->outputs[k], nodes, CASTS_IN_A_ROW))
-      return true;
+    for (int u = 0; node->outputs[k] >= 0 && u < g->values[node->outputs[k]].n_uses; u++) {
+      int reader = g->values[node->outputs[k]].uses[u].node;
+      if (reader < 0)
+        continue;
+      if (p->kind[reader] == PATTERN_LAYER_NORM && nodes[reader].class == CLASS_PIN)
+        return true;
+      if (before[reader] && vanishes(g, reader))
+        return true;
+    }
   return false;
+}
+
+// Readers come first: bodies before the graphs around them, and each backwards.
+void plan_engine_faults_before(const struct graph *g, const struct patterns *p,
+                               const struct node_plan *nodes, bool *before) {
+  for (int s = g->n_scopes - 1; s >= 0; s--)
+    for (int i = g->scopes[s].n_nodes - 1; i >= 0; i--) {
+      int n = g->scopes[s].order[i];
+      before[n] = stands_before(g, p, n, nodes, before);
+    }
 }
 
 bool plan_engine_fault(const struct graph *g, int n) {

@@ -10,8 +10,9 @@
 // True if node n must stay fp32 because an engine fails on it narrow.
 bool plan_engine_fault(const struct graph *g, int n);
 
-// The same for what stands in front of a pattern that stays fp32; the nodes have their classes.
-bool plan_engine_fault_before(const struct graph *g, const struct patterns *p, int n,
-                              const struct node_plan *nodes);
+// The same for what stands in front of a pattern that stays fp32, by node; the nodes have their
+// classes.
+void plan_engine_faults_before(const struct graph *g, const struct patterns *p,
+                               const struct node_plan *nodes, bool *before);
 
 #endif

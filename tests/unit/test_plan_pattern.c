@@ -329,6 +329,33 @@ static void a_rule_pins_a_pattern_as_a_whole(void **state) {
   assert_int_equal(emitted_count(f, "Cast"), 4);  // x; h back; n and y
 }
 
+// Entry 4 of plan_engine.c: what makes the input of a layer normalisation, over what the engine
+// removes before it fuses one.
+static void what_stands_before_a_layer_norm_is_wide_from_opset_17_on(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "first");
+  build_node(&f->b, "MatMul", "first w", "h");
+  build_text(f,
+             "i = Identity(h); j = Identity(i); m = ReduceMean(j); d = Sub(j, m); q = Pow(d, 2); "
+             "v = ReduceMean(q); e = Add(v, 1e-5); s = Sqrt(e); n = Div(d, s)",
+             false);
+  build_node(&f->b, "MatMul", "n w", "y");
+  build_output(&f->b, "y", "float");
+  for (int opset = 16; opset <= 17; opset++) {
+    f->b.model->opset_import[0]->version = opset;
+    planning_index(f);
+    add_rule(f, PATTERN_LAYER_NORM, CLASS_PIN);
+    planning_decide(f);
+    assert_int_equal(node_format(f, "first"), FORMAT_FP16);
+    assert_int_equal(node_format(f, "y"), FORMAT_FP16);
+    assert_int_equal(node_format(f, "h"), opset < 17 ? FORMAT_FP16 : FORMAT_FP32);
+    assert_int_equal(f->p.nodes[node_of(&f->g, "h")].reason,
+                     opset < 17 ? REASON_NONE : REASON_ENGINE);
+  }
+}
+
 // Squares follow the product before them, into a format in which nobody sums them up.
 static void only_the_rule_keeps_squares_before_a_sum_wide(void **state) {
   struct planning *f = *state;
@@ -481,6 +508,7 @@ int main(void) {
       TEST(casts_of_the_author_are_in_no_pattern),
       TEST(patterns_stay_in_their_scope),
       TEST(a_rule_pins_a_pattern_as_a_whole),
+      TEST(what_stands_before_a_layer_norm_is_wide_from_opset_17_on),
       TEST(only_the_rule_keeps_squares_before_a_sum_wide),
       TEST(a_pattern_that_follows_is_narrow_as_a_whole),
       TEST(a_pattern_with_one_node_that_may_not_is_wide_as_a_whole),
