@@ -86,8 +86,9 @@ static enum format_id next_allowed(const struct assignment *s, int n, int r) {
   return s->plan->ladder[r];
 }
 
-// Nodes of class follow that got rung r go to the next if their neighbours there make it cheaper.
-// Those of class narrow stay: the ladder's order says what they are worth.
+// Nodes of class follow that got rung r go to the next if their neighbours there make it cheaper,
+// and stay where it is no cheaper: so rung r is the `wide` of the cut, which gets the ties. Those
+// of class narrow stay anyway: the ladder's order says what they are worth.
 static void cut_between_rungs(const struct assignment *s, int r, const struct costs *costs,
                               struct choice_of_formats *choices) {
   bool any = false;
@@ -96,7 +97,7 @@ static void cut_between_rungs(const struct assignment *s, int r, const struct co
     choices[n] = (struct choice_of_formats){format, format};
     if (format == s->plan->ladder[r] && s->plan->nodes[n].class == CLASS_FOLLOW &&
         !s->plan->nodes[n].overridden)
-      choices[n].wide = next_allowed(s, n, r);
+      choices[n].narrow = next_allowed(s, n, r);
     any = any || choices[n].wide != choices[n].narrow;
   }
   if (any)

@@ -349,9 +349,29 @@ static void plan_gives_products_the_ladders_first_format_that_fits(void **state)
 // One Cast between fp16 and bf16 is needed somewhere: where the value is smallest.
 static void plan_moves_followers_to_the_rung_where_the_cast_is_cheapest(void **state) {
   struct planning *f = *state;
-  follower_between(f, (float[]){1e6f}, (float[]){1e6f});  // s has 1 element, but only bf16 fits
+  planning_ladder(f, FORMAT_FP16, FORMAT_BF16);
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "a");
+  build_int(&f->b, build_node(&f->b, "Concat", "a a a", "thrice"), "axis", 0);
+  build_node(&f->b, "Add", "thrice thrice", "s");
+  build_node(&f->b, "MatMul", "s w", "y");
+  build_output(&f->b, "y", "float[6,2]");
+  planning_index(f);
+  planning_see(f, "y", (float[]){1e6f}, 1);
+  planning_see(f, "s", (float[]){1e6f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 12);
+  planning_see(f, "thrice", (float[]){1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 12);
+  planning_see(f, "a", (float[]){1, 0, 0, 0}, 4);
+  planning_decide(f);
   expect(f, "s", FORMAT_BF16);
-  expect(f, "r", FORMAT_BF16);  // a tie between the Casts of a and r goes to the next rung
+  expect(f, "thrice", FORMAT_BF16);
+  expect(f, "a", FORMAT_FP16);
+}
+
+static void plan_leaves_followers_in_their_rung_where_the_next_is_no_cheaper(void **state) {
+  struct planning *f = *state;
+  follower_between(f, (float[]){1e6f}, (float[]){1e6f});  // only bf16 fits s
+  expect(f, "s", FORMAT_BF16);
+  expect(f, "r", FORMAT_FP16);  // a Cast of a costs what one of r does
 }
 
 // ---- cost model ----
@@ -551,6 +571,7 @@ int main(void) {
       TEST(plan_leaves_nodes_wide_where_overhead_of_casts_is_large),
       TEST(plan_gives_products_the_ladders_first_format_that_fits),
       TEST(plan_moves_followers_to_the_rung_where_the_cast_is_cheapest),
+      TEST(plan_leaves_followers_in_their_rung_where_the_next_is_no_cheaper),
       TEST(costs_count_operations_of_products_and_convolutions),
       TEST(costs_take_the_length_of_batched_products_from_the_shape_seen),
       TEST(costs_read_of_a_table_what_is_gathered),
