@@ -18,6 +18,10 @@
 //    where gain and shift are fp32: so what makes the input of such a pattern stays fp32, and no
 //    Cast stands in front, nor in front of an Identity there, which the engine removes first.
 //    vespa_encoder, an encoder raised to opset 17, and a text recogniser showed it.
+// 5. ONNX Runtime 1.30 and 1.32, from level "extended" on, drop a Relu that a QuantizeLinear alone
+//    reads unless its zero point says that it is needed, which they ask of int8 and uint8 only: in
+//    front of codes in float8, negative numbers then come through. pass_quantise writes a Max.
+//    A text detector showed it; test_engine makes such a model, and says when this can go.
 #include "plan_engine.h"
 
 // perm with axis 0 among the last two places and the other axes in order: what the fusion takes for

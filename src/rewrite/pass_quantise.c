@@ -76,6 +76,42 @@ static Onnx__NodeProto *new_node(struct rewrite *w, const char *op, const char *
   return node;
 }
 
+static bool only_products_read(const struct rewrite *w, int v) {
+  const struct value *value = &w->graph->values[v];
+  for (int u = 0; u < value->n_uses; u++) {
+    const struct use *use = &value->uses[u];
+    if (use->node < 0 || !plan_is_narrow_operand(w->graph, w->plan, use->node, use->index))
+      return false;
+  }
+  return true;
+}
+
+// An engine drops a Relu that a QuantizeLinear alone reads (entry 5 of plan_engine.c): a Max with
+// zero computes the same and stays.
+static void keep_rectifier(struct rewrite *w, int v) {
+  const struct value *value = &w->graph->values[v];
+  if (value->origin != ORIGIN_NODE || !only_products_read(w, v))
+    return;
+  const struct node *node = &w->graph->nodes[value->producer];
+  if (!node_is(node->proto, "Relu") || node->n_inputs != 1 || node->inputs[0] < 0)
+    return;
+  static const int64_t scalar[1] = {0};
+  static const uint8_t zero[sizeof(float)] = {0};
+  const struct format *f = &formats[w->plan->nodes[value->producer].format];
+  const char *name = rewrite_name_with(w, v, "zero");
+  rewrite_add_constant(
+      w, node->inputs[0],
+      tensor_new(w->arena, name, f->onnx_type, 0, scalar, zero, (size_t)f->stored_bits / 8));
+  Onnx__NodeProto *max = node->proto;
+  char *input = max->input[0];
+  max->op_type = arena_strdup(w->arena, "Max");
+  max->n_input = 2;
+  max->input = arena_array(w->arena, max->n_input, sizeof *max->input);
+  max->input[0] = input;
+  add_input(w, max, 1, name);
+  rewrite_note(w, max, "was Relu, which ONNX Runtime drops in front of a QuantizeLinear");
+}
+
 static void add_quantise(struct rewrite *w, int v, struct pair *pair) {
   const struct value *value = &w->graph->values[v];
   const char *from = value->name;  // pass_casts may have renamed what is stored
@@ -118,8 +154,10 @@ static const char *add_dequantise(struct rewrite *w, int v, struct pair *pair, s
 static void quantise_value(struct rewrite *w, int v, struct pair *pair) {
   const struct value *value = &w->graph->values[v];
   pair->zero_point = add_zero_point(w, v);
-  if (!pair->codes)
+  if (!pair->codes) {
+    keep_rectifier(w, v);
     add_quantise(w, v, pair);
+  }
   for (int u = 0; u < value->n_uses; u++) {
     const struct use *use = &value->uses[u];
     if (use->node < 0 || !plan_is_narrow_operand(w->graph, w->plan, use->node, use->index))

@@ -629,6 +629,42 @@ static void initializers_that_the_optimiser_changes_are_right(void **state) {
   }
 }
 
+// `rectifier` and codes in float8 behind it, at a level: the least number that comes out for -2.
+static float least_behind(struct run *r, const char *rectifier, const char *inputs, int level) {
+  static const float x[2] = {-2, 2};
+  static float half = 0.5f, zero = 0;
+  static uint8_t zero_point = 0;
+  Onnx__ModelProto *m = message_new_model();
+  m->opset_import[0]->version = 19;
+  m->ir_version = 9;
+  message_input(m->graph, "x", FLOAT, 1);
+  message_output(m->graph, "y", FLOAT, 1);
+  message_initializer(m->graph, "scale", FLOAT, 0, NULL, &half, sizeof half);
+  message_initializer(m->graph, "zero", FLOAT, 0, NULL, &zero, sizeof zero);
+  message_initializer(m->graph, "point", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT8E4M3FN, 0, NULL,
+                      &zero_point, sizeof zero_point);
+  message_node(m->graph, rectifier, inputs, "r");
+  message_node(m->graph, "QuantizeLinear", "r scale point", "q");
+  message_node(m->graph, "DequantizeLinear", "q scale point", "y");
+  open_model(r, m, level);
+  struct array y = run_x(r, x, 2, NULL, 0);
+  assert_float_equal(((const float *)y.data)[1], 2, 0);
+  return ((const float *)y.data)[0];
+}
+
+// Entry 5 of plan_engine.c, and what pass_quantise writes instead.
+static void a_max_with_zero_stays_in_front_of_float8_where_a_relu_is_dropped(void **state) {
+  struct run *r = *state;
+  bool right = true;
+  for (int level = 0; level < LEVELS; level++) {
+    assert_float_equal(least_behind(r, "Max", "x zero", level), 0, 0);
+    right = right && least_behind(r, "Relu", "x", level) == 0;
+  }
+  if (right)
+    print_message("ONNX Runtime %s keeps the Relu: entry 5 of src/plan/plan_engine.c can go\n",
+                  engine_info(r->engine)->version);
+}
+
 static void empty_tensors_and_scalars_work(void **state) {
   struct run *r = *state;
   Onnx__ModelProto *m = message_new_model();
@@ -801,6 +837,7 @@ int main(void) {
       TEST(initializers_outside_do_not_replace_shadowing_ones),
       TEST(external_files_are_read_below_the_directory),
       TEST(initializers_that_the_optimiser_changes_are_right),
+      TEST(a_max_with_zero_stays_in_front_of_float8_where_a_relu_is_dropped),
       TEST(empty_tensors_and_scalars_work),
       TEST(strings_go_in_and_come_out),
       TEST(sequences_come_out_as_no_type),

@@ -92,6 +92,35 @@ static void both_operands_come_from_8_bits(void **state) {
   assert_string_equal(y->input[1], "w__fp8e4m3fn_fp16");
 }
 
+// Entry 5 of plan_engine.c.
+static void a_relu_that_only_products_read_in_8_bits_becomes_a_max_with_zero(void **state) {
+  for (int others = 0; others < 2; others++) {
+    struct planning *f = begin(state, 19);
+    build_input(&f->b, "x", "float[2,2]");
+    build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, -3, 448});
+    build_node(&f->b, "Relu", "x", "r");
+    build_node(&f->b, "MatMul", "r w", "y");
+    build_output(&f->b, "y", "float[2,2]");
+    if (others)
+      build_output(&f->b, "r", "float[2,2]");
+    planning_all(f);
+    assert_true(made(f, "y")->narrow_operands);
+    assert_int_equal(emitted_count(f, "Relu"), others);
+    assert_int_equal(emitted_count(f, "Max"), 1 - others);
+    if (!others) {
+      const Onnx__NodeProto *q = emitted_node(f, "r__fp8e4m3fn");
+      const Onnx__NodeProto *max = emitted_node(f, q->input[0]);
+      assert_string_equal(max->op_type, "Max");
+      assert_int_equal(max->n_input, 2);
+      assert_string_equal(max->input[1], "r__zero");
+      assert_float_equal(scalar(f, "r__zero"), 0, 0);
+      assert_int_equal(emitted_type(f, max->input[0]), emitted_type(f, "r__zero"));
+      planning_tear_down(state);
+      planning_set_up(state);
+    }
+  }
+}
+
 static void a_weight_is_stored_as_codes_and_its_scale_is_the_inverse(void **state) {
   struct planning *f = begin(state, 19);
   product(f);
@@ -516,6 +545,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(both_operands_come_from_8_bits),
+      TEST(a_relu_that_only_products_read_in_8_bits_becomes_a_max_with_zero),
       TEST(a_weight_is_stored_as_codes_and_its_scale_is_the_inverse),
       TEST(a_weight_with_other_readers_is_kept_for_them),
       TEST(a_value_is_quantised_once_for_all_its_readers),
