@@ -325,6 +325,17 @@ static enum status run_sample(struct run *r, struct sample *sample, struct diag 
   return r->loop.n ? feedback_take(&r->loop, fetched, r->probe.window, d) : STATUS_OK;
 }
 
+static void hint_at_sample(const struct run *r, const char *label, struct diag *d) {
+  if (samples_synthetic(r->samples))
+    diag_hint(
+        d,
+        "It happened in sample %s, which is made up and may not be what the model takes: give "
+        "samples with --data DIR.",
+        label);
+  else
+    diag_hint(d, "It happened in sample %s.", label);
+}
+
 static enum status run_steps(struct run *r, struct diag *d) {
   const struct trace_options *o = r->options;
   for (size_t i = 0; i < r->steps; i++) {
@@ -342,7 +353,7 @@ static enum status run_steps(struct run *r, struct diag *d) {
     if (status == STATUS_OK)
       note_nonfinite(r, sample.label);
     else
-      diag_hint(d, "It happened in sample %s.", sample.label);
+      hint_at_sample(r, sample.label, d);
     sample_free(&sample);
     TRY(status);
   }

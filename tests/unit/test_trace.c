@@ -676,6 +676,24 @@ static void trace_errors_name_the_sample(void **state) {
   fixture_end(f);
 }
 
+static void trace_errors_ask_for_data_where_samples_are_made_up(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[N]");
+  build_raw(&f->b, "five", "int64[1]", (int64_t[]){5}, 8);
+  build_raw(&f->b, "seven", "int64[1]", (int64_t[]){7}, 8);
+  build_node(&f->b, "Reshape", "x five", "y");
+  build_node(&f->b, "Reshape", "x seven", "z");
+  build_output(&f->b, "y", "");
+  build_output(&f->b, "z", "");
+  fixture_build(f);
+  ok(&f->d, samples_random(&f->samples, &f->g, 3, 1, &f->arena, &f->d));
+  struct trace t;
+  assert_int_equal(run_all(&t, f, *state, plain), STATUS_ENGINE);
+  assert_non_null(strstr(f->d.hint, "random[0]"));
+  assert_non_null(strstr(f->d.hint, "--data"));
+  fixture_end(f);
+}
+
 // Values that were not seen may only be those of branches.
 static void check_seen(struct fixture *f, const struct trace *t, const char *label) {
   for (int v = 0; v < f->g.n_values; v++) {
@@ -738,6 +756,7 @@ int main(void) {
       cmocka_unit_test(trace_file_faults_are_named),
       cmocka_unit_test(trace_file_must_hold_every_value),
       cmocka_unit_test(trace_errors_name_the_sample),
+      cmocka_unit_test(trace_errors_ask_for_data_where_samples_are_made_up),
       cmocka_unit_test(trace_runs_real_models),
   };
   return cmocka_run_group_tests(tests, open_engine, close_engine);
