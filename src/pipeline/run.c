@@ -7,6 +7,7 @@
 #include "clone.h"
 #include "external.h"
 #include "file.h"
+#include "invariants.h"
 #include "raise_opset.h"
 #include "spool.h"
 #include "tensor.h"
@@ -86,6 +87,8 @@ enum status run_load_model(struct run *r) {
       model_load(&r->model, &r->arena, given->model, &given->model_limits, r->diag);
   if (status == STATUS_OK)
     status = graph_build(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+  if (status == STATUS_OK)
+    status = invariants_free(&r->graph, &r->model, &r->arena, r->diag);
   r->source_nodes = r->graph.n_nodes;
   if (status == STATUS_OK)
     status = model_each_tensor(r->model.proto, check_tensor, r);

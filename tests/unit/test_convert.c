@@ -111,6 +111,40 @@ static void convert_takes_large_initializers_that_nobody_reads(void **state) {
   convert_twice(f, model, NULL, "fp16", true);
 }
 
+// As exporters of TensorFlow's while loops carry the weights of a recurrent cell.
+static void convert_narrows_a_weight_that_a_loop_carries(void **state) {
+  struct planning *f = *state;
+  float *weight = arena_array(&f->arena, 1024, sizeof *weight);
+  for (int i = 0; i < 1024; i++)
+    weight[i] = i % 33 ? 0.01f * (float)(i % 7) : 0.5f;
+  build_input(&f->b, "x", "float[4,32]");
+  build_floats(&f->b, "w", "float[32,32]", weight);
+  build_int64s(&f->b, "trips", "int64[]", (int64_t[]){3});
+  Onnx__NodeProto *loop = build_node(&f->b, "Loop", "trips _ x w", "y unread");
+  build_graph_begin(&f->b, loop, "body");
+  build_input(&f->b, "i", "int64[]");
+  build_input(&f->b, "go", "bool[]");
+  build_input(&f->b, "s", "float[4,32]");
+  build_input(&f->b, "k", "float[32,32]");
+  build_node(&f->b, "Identity", "go", "on");
+  build_node(&f->b, "MatMul", "s k", "next");
+  build_output(&f->b, "on", "bool[]");
+  build_output(&f->b, "next", "float[4,32]");
+  build_output(&f->b, "k", "float[32,32]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "y", "float[4,32]");
+  planning_index(f);
+  const char *model = planning_path(f, "carried.onnx");
+  assert_int_equal(model_save(&f->m, model, &f->d), STATUS_OK);
+  struct conversion c;
+  convert(&c, model, NULL, "fp16");
+  assert_true(c.run.verdict.holds);
+  int w = value_id(&c.run.graph, "w");
+  assert_int_equal(c.run.plan.values[w].format, FORMAT_FP16);
+  assert_int_equal(c.run.plan.nodes[node_of(&c.run.graph, "#0.body::next")].format, FORMAT_FP16);
+  run_close(&c.run);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -118,6 +152,7 @@ int main(void) {
       TEST(convert_changes_nothing_the_second_time_on_digits),
       TEST(convert_changes_nothing_the_second_time_on_tiny_models),
       TEST(convert_takes_large_initializers_that_nobody_reads),
+      TEST(convert_narrows_a_weight_that_a_loop_carries),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
