@@ -16,6 +16,7 @@ enum outcome {
   OUTCOME_AS_PUBLISHED,  // raised: as published, the engine having no kernel for the source
   OUTCOME_UNCHANGED,     // it is written as it was: text says why
   OUTCOME_NOT_RAISED,    // its opset cannot be raised to the one that is wanted: text says why
+  OUTCOME_NO_OPSET,      // the engine does not know that opset
   OUTCOME_NO_KERNEL,     // the engine cannot run the source, or the raised model
   OUTCOME_NO_DATA,       // sequences, maps or optionals, or data that do not fit the model
   OUTCOME_COUNT

@@ -17,6 +17,9 @@
 
 enum { MOST_OUTPUTS = 64 };
 
+// What ONNX Runtime says of an opset that is newer than it.
+#define UNKNOWN_OPSET "official released onnx opset"
+
 static const int targets[] = {13, 18, 19, 22, 26};
 
 struct both {
@@ -25,6 +28,7 @@ struct both {
   struct schema_table schemas;
   struct engine *engine;
   struct samples *samples;
+  int compared;  // sessions of a raised model
 };
 
 // Results of the model on a sample; the caller closes the session.
@@ -106,8 +110,15 @@ static void expect_same_bits(struct both *b, const struct model *before, const s
       return;
     }
     struct session *second = run(b, after, raised, step, y, &n_y);
+    if (!second && strstr(b->d.message, UNKNOWN_OPSET)) {
+      print_message("the engine does not know opset %d\n", after->raised_to);
+      diag_clear(&b->d);
+      session_close(first);
+      return;
+    }
     if (!second)
       fail_msg("%s at opset %d: %s", before->path, after->raised_to, b->d.message);
+    b->compared++;
     assert_int_equal(n_x, n_y);
     for (size_t i = 0; i < n_x; i++) {
       bool same = x[i].size == y[i].size;
@@ -164,6 +175,7 @@ static void expect_all_same(struct planning *f) {
     assert_int_equal(graph_opset(&index, 0, ""), targets[i]);
     expect_same_bits(&b, &f->m, &f->g, &after, &index);
   }
+  assert_true(b.compared > 0);
   end_both(&b);
 }
 
@@ -427,7 +439,7 @@ static void operators_of_opset_1_are_raised(void **state) {
   build_node(&f->b, "Concat", "u v", "w");  // along axis 1, as was the default
   build_ints(&f->b, build_node(&f->b, "Pad", "w", "y"), "paddings", (int64_t[]){0, 0, 0, 0}, 4);
   build_output(&f->b, "y", "float");
-  expect_values(f, 26, expected, 12);
+  expect_values(f, 22, expected, 12);
 }
 
 static void upsample_of_opset_1_has_its_scales_in_an_attribute(void **state) {
