@@ -1,6 +1,7 @@
 // Counts over plan and verdict, once, and two ways to print them. See summary.h.
 #include "summary.h"
 
+#include "escape.h"
 #include "json.h"
 #include "plan_cost.h"
 #include "plan_limits.h"
@@ -10,6 +11,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Numbers of a plan that both forms print.
@@ -525,7 +527,7 @@ static void print_times(const struct run *r, FILE *out) {
   fprintf(out, "\n");
 }
 
-void summary_text(struct run *r, const char *output, FILE *out) {
+static void write_text(struct run *r, const char *output, FILE *out) {
   run_enter(r, STAGE_NONE);
   fprintf(out, "model        %s: %d node%s, ", r->settings->model, r->source_nodes,
           r->source_nodes == 1 ? "" : "s");
@@ -542,6 +544,25 @@ void summary_text(struct run *r, const char *output, FILE *out) {
   if (r->engine)
     print_times(r, out);
   print_result(r, output, out);
+}
+
+// Names come from models and samples, and messages from engines: nothing of them may drive a
+// terminal.
+void summary_text(struct run *r, const char *output, FILE *out) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *memory = open_memstream(&text, &size);
+  if (!memory)
+    out_of_memory(BUFSIZ);
+  write_text(r, output, memory);
+  if (fclose(memory) != 0)
+    out_of_memory(size);
+  for (const char *at = text; *at;)
+    if (*at == '\n')
+      putc(*at++, out);
+    else
+      at += escape_character(at, out);
+  free(text);
 }
 
 // ---- JSON ----

@@ -87,6 +87,24 @@ test_json_of_hostile_names_and_not_finite_numbers_parses() {
   is_json t.json
 }
 
+test_names_drive_no_terminal() {
+  /usr/bin/python3 - <<'END'
+import onnx
+from onnx import helper, TensorProto
+info = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, 64])
+nodes = [helper.make_node("MatMul", ["x", "x"], ["y\x1b[2J\x07"], "n")]
+graph = helper.make_graph(nodes, "g", [info("x")], [info("y\x1b[2J\x07")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "m.onnx")
+END
+  code=0
+  narrowcast convert m.onnx -o y.onnx --io narrow >out 2>err || code=$?
+  [ "$code" -le 1 ]
+  has out 'y?[2J?'
+  for file in out err; do
+    lacks $file "$(printf '\033')"
+  done
+}
+
 test_plan_records_the_overrides_of_the_run() {
   quietly convert "$model" --data "$data" -o y.onnx --save-plan p.json --keep '/stem/*' \
     --narrow logits --format fp16 --io narrow
