@@ -13,7 +13,7 @@
 #include <string.h>
 
 // What a screen has room for; --json has all.
-enum { WIDTH = 100, MOST_VALUES = 16, MOST_FUNCTIONS = 6, MOST_FILES = 4, MOST_OPERATORS = 60 };
+enum { WIDTH = 100, MOST_VALUES = 12, MOST_FUNCTIONS = 6, MOST_FILES = 4, MOST_OPERATORS = 60 };
 
 // ---- text ----
 

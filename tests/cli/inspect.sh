@@ -68,7 +68,7 @@ onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], 
 END
   quietly inspect many.onnx
   [ "$(wc -l <out)" -lt 40 ]
-  has out 'and 24 more: --json lists all' 'shape not declared' '[?, n]' 'input?[31m_00'
+  has out 'and 28 more: --json lists all' 'shape not declared' '[?, n]' 'input?[31m_00'
   lacks out "$(printf '\033')"
   quietly inspect many.onnx --json
   cp out all.json
