@@ -91,6 +91,12 @@ enum status batch_merge(struct result ***results, size_t *count, const char *con
     }
     TRY(merge_out(&m, outs[i]));
   }
+  // The summary vouches for what it lists.
+  if (!tree_sync(out)) {
+    int error = errno;
+    diag_at(d, out, NULL, NULL);
+    return diag_fail(d, STATUS_IO, "cannot be synced to its disk: %s", strerror(error));
+  }
   if (m.count)
     qsort(m.results, m.count, sizeof *m.results, compare_results);
   *results = m.results;

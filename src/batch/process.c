@@ -1,11 +1,11 @@
 // Starting and ending the processes of a batch: see process.h. What is not in POSIX here is Linux:
 // PR_SET_PDEATHSIG ends the children of a batch that was killed, oom_score_adj makes the kernel
-// take a conversion before anything else of the machine when memory is short, syncfs waits for a
-// whole file system's files with one commit of its journal.
-#define _GNU_SOURCE  // wait4, syncfs
+// take a conversion before anything else of the machine when memory is short.
+#define _DEFAULT_SOURCE  // wait4
 #include "process.h"
 
 #include "child.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,8 +66,7 @@ enum status process_start(const struct process_start *s, pid_t *pid, struct diag
 enum status process_start_sync(const char *folder, pid_t *pid, struct diag *d) {
   *pid = child_fork(d);
   if (*pid == 0) {
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    _exit(fd >= 0 && syncfs(fd) == 0 ? 0 : errno);
+    _exit(tree_sync(folder) ? 0 : errno);
   }
   return *pid < 0 ? d->status : STATUS_OK;
 }

@@ -1,5 +1,6 @@
 // Folders with all that is below them: see tree.h. A converted model is such a folder, since its
 // external data may have any name, in any folder below the model's own.
+#define _GNU_SOURCE  // syncfs, which waits for all files with one commit of the journal
 #include "tree.h"
 
 #include "arena.h"
@@ -7,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -154,4 +156,15 @@ static enum status copy_below(const char *from, const char *to, int depth, struc
 
 enum status tree_copy(const char *from, const char *to, struct diag *d) {
   return copy_below(from, to, 0, d);
+}
+
+bool tree_sync(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  bool synced = syncfs(fd) == 0;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return synced;
 }

@@ -4,6 +4,7 @@
 
 #include "diag.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // Removes it; nothing happens where it is not there.
@@ -15,5 +16,9 @@ uint64_t tree_bytes(const char *path);
 // Copies regular files and folders, by hard links where the file system has them. What is there of
 // the same name is replaced. Errors: STATUS_IO.
 enum status tree_copy(const char *from, const char *to, struct diag *d);
+
+// Waits until all that was written to the file system of folder `path` is on its disk. False, with
+// errno, if it cannot be brought there.
+bool tree_sync(const char *path);
 
 #endif

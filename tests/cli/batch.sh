@@ -312,6 +312,9 @@ test_no_result_is_written_before_its_files_are_on_the_disk() {
   [ -z "$(find res -name result.json)" ]
   with_code 0 batch zoo --out res
   lacks err 'done before'
+  FILES_SYNCFS=fail LD_PRELOAD=$(dirname "$faulty")/libfaulty_files.so with_code 7 batch merge res --out all
+  has err 'all: cannot be synced to its disk: Input/output error'
+  missing all/summary.json
 }
 
 test_hostile_names_are_only_text() {
