@@ -3,6 +3,7 @@
 
 #include "diag.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,13 +72,21 @@ char *arena_strdup(struct arena *a, const char *text) {
 }
 
 char *arena_printf(struct arena *a, const char *format, ...) {
+  // Into what the block has left, where it nearly always fits.
+  struct arena_block *block = a->blocks;
+  size_t room = block ? block->size - block->used : 0;
+  char *place = block ? (char *)block->bytes + block->used : NULL;
   va_list arguments, again;
   va_start(arguments, format);
   va_copy(again, arguments);
-  int length = vsnprintf(NULL, 0, format, arguments);
+  int length = vsnprintf(place, room, format, arguments);
   va_end(arguments);
+  bool fits = (size_t)length < room;
+  if (!fits && room)
+    memset(place, 0, room);
   char *text = arena_alloc(a, (size_t)length + 1);
-  vsnprintf(text, (size_t)length + 1, format, again);
+  if (!fits)
+    vsnprintf(text, (size_t)length + 1, format, again);
   va_end(again);
   return text;
 }

@@ -39,33 +39,34 @@ static enum status check_value_infos(const struct graph *g, int scope, struct di
   return STATUS_OK;
 }
 
-static enum status check_all(struct model *m, const struct schema_table *schemas,
-                             struct arena *scratch, bool strict, struct diag *d) {
-  struct graph g;
-  TRY(graph_build(&g, m, schemas, scratch, d));
+static enum status check_all(struct graph *g, struct model *m, const struct schema_table *schemas,
+                             struct arena *a, bool strict, struct diag *d) {
+  TRY(graph_build(g, m, schemas, a, d));
   if (!strict)
     return STATUS_OK;
-  TRY(check_order(&g, d));
-  for (int s = 0; s < g.n_scopes; s++)
-    TRY(check_value_infos(&g, s, d));
+  TRY(check_order(g, d));
+  for (int s = 0; s < g->n_scopes; s++)
+    TRY(check_value_infos(g, s, d));
   return STATUS_OK;
+}
+
+enum status check_pass(struct graph *g, struct model *m, const struct schema_table *schemas,
+                       const char *pass, struct arena *a, struct diag *d) {
+  struct diag found = {0};  // without a place for warnings: they were given after the load
+  enum status status = check_all(g, m, schemas, a, true, &found);
+  if (status == STATUS_OK)
+    return STATUS_OK;
+  diag_at(d, found.file, found.node, found.tensor);
+  diag_hint(d, "This is a fault of narrowcast: please report it, with the model if you can.");
+  return diag_fail(d, status, "pass %s left an invalid model: %s", pass, found.message);
 }
 
 enum status check_model(struct model *m, const struct schema_table *schemas, const char *pass,
                         struct diag *d) {
   struct arena scratch = {0};
-  enum status status;
-  if (!pass) {
-    status = check_all(m, schemas, &scratch, false, d);
-  } else {
-    struct diag found = {0};  // without a place for warnings: they were given after the load
-    status = check_all(m, schemas, &scratch, true, &found);
-    if (status != STATUS_OK) {
-      diag_at(d, found.file, found.node, found.tensor);
-      diag_hint(d, "This is a fault of narrowcast: please report it, with the model if you can.");
-      diag_fail(d, status, "pass %s left an invalid model: %s", pass, found.message);
-    }
-  }
+  struct graph g;
+  enum status status = pass ? check_pass(&g, m, schemas, pass, &scratch, d)
+                            : check_all(&g, m, schemas, &scratch, false, d);
   arena_free(&scratch);
   return status;
 }

@@ -14,4 +14,8 @@
 enum status check_model(struct model *m, const struct schema_table *schemas, const char *pass,
                         struct diag *d);
 
+// The same after a pass, and leaves the index in g.
+enum status check_pass(struct graph *g, struct model *m, const struct schema_table *schemas,
+                       const char *pass, struct arena *a, struct diag *d);
+
 #endif

@@ -362,12 +362,10 @@ enum status run_rewrite(struct run *r) {
   r->rewrite = (struct rewrite_report){0};
   r->emitted = clone_model(&r->model, &r->round);
   r->emitted.spool = r->spool;
-  if (!plan_is_identity(&r->plan)) {
-    struct graph changed;
-    TRY(graph_build(&changed, &r->emitted, &r->schemas, &r->round, r->diag));
-    TRY(rewrite_model(&r->emitted, &changed, &r->plan, &r->rewrite, &r->round, r->diag));
-  }
-  return graph_build(&r->emitted_graph, &r->emitted, &r->schemas, &r->round, r->diag);
+  TRY(graph_build(&r->emitted_graph, &r->emitted, &r->schemas, &r->round, r->diag));
+  if (plan_is_identity(&r->plan))
+    return STATUS_OK;
+  return rewrite_model(&r->emitted, &r->emitted_graph, &r->plan, &r->rewrite, &r->round, r->diag);
 }
 
 // The written file must say what the model in memory says: same nodes, same element types.

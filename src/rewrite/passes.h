@@ -18,7 +18,8 @@ struct rewrite_report {
   uint64_t saturated;  // constant elements changed because the policy says saturate or infinity
 };
 
-// Rewrites m (which g indexes) in place. Afterwards g is stale. The plan must be of this model.
+// Rewrites m (which g indexes) in place. Afterwards g is the index of the result. The plan must be
+// of this model.
 enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p,
                           struct rewrite_report *report, struct arena *a, struct diag *d);
 
