@@ -1,9 +1,9 @@
 // Raises the opset. Versions of operators differ from opset to opset in three ways: the new one
 // takes more types, or has more attributes and inputs whose absence means what it did (nothing to
 // do; this is the usual case); it wants as an input what was an attribute, or under another name
-// (an adapter below); or it means something else (an adapter that says the old meaning, or a
-// refusal). The table has every change of the last two kinds up to RAISE_OPSET_MOST; that none is
-// missing was checked against all versions of all schemas of ONNX 1.23 and against its list of
+// (an adapter in raise_inputs.c); or it means something else (an adapter that says the old meaning,
+// or a refusal). The table has every change of the last two kinds up to RAISE_OPSET_MOST; that none
+// is missing was checked against all versions of all schemas of ONNX 1.23 and against its list of
 // changes (docs/Changelog.md), and tests run both sides.
 #include "raise_opset.h"
 
