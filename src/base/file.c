@@ -73,8 +73,8 @@ struct file_stamp file_stamp(const char *path) {
   return (struct file_stamp){s.st_dev, s.st_ino, s.st_size, s.st_mtim};
 }
 
-static bool is_same_file(const struct file_stamp *x, const struct file_stamp *y) {
-  return x->device == y->device && x->inode == y->inode;
+bool file_is_one(const struct file_stamp *x, const struct file_stamp *y) {
+  return x->inode != 0 && x->device == y->device && x->inode == y->inode;
 }
 
 static bool was_written(const struct file_stamp *x, const struct file_stamp *y) {
@@ -84,12 +84,12 @@ static bool was_written(const struct file_stamp *x, const struct file_stamp *y) 
 
 bool file_changed(const char *path, const struct file_stamp *before) {
   struct file_stamp now = file_stamp(path);
-  return is_same_file(&now, before) && was_written(&now, before);
+  return file_is_one(&now, before) && was_written(&now, before);
 }
 
 bool file_is_other(const char *path, const struct file_stamp *before) {
   struct file_stamp now = file_stamp(path);
-  return !is_same_file(&now, before) || was_written(&now, before);
+  return !file_is_one(&now, before) || was_written(&now, before);
 }
 
 // ---- Hashes ----

@@ -29,6 +29,8 @@ struct file_stamp {
 };
 // Of what the path leads to; take it before the file is read.
 struct file_stamp file_stamp(const char *path);
+// True if both are of one file, written to meanwhile or not. No file is one with a missing one.
+bool file_is_one(const struct file_stamp *x, const struct file_stamp *y);
 // True if the file was written to since. One that was removed, or replaced by another, is as it was
 // to those that have it mapped.
 bool file_changed(const char *path, const struct file_stamp *before);

@@ -5,7 +5,6 @@
 #include "checkpoints.h"
 #include "clock.h"
 #include "clone.h"
-#include "external.h"
 #include "file.h"
 #include "invariants.h"
 #include "raise_opset.h"
@@ -15,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
   RANDOM_SAMPLES = 8,
@@ -132,54 +130,6 @@ enum status run_load_policy(struct run *r) {
   return raise_to(r, r->policy.raise_opset);
 }
 
-static bool same_file(const char *x, const char *y) {
-  struct stat a, b;
-  if (!x || !y)
-    return false;
-  if (stat(x, &a) != 0 || stat(y, &b) != 0)
-    return strcmp(x, y) == 0;
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-static enum status refuse_output(struct run *r, const char *path, const char *why) {
-  diag_at(r->diag, path, NULL, NULL);
-  diag_hint(r->diag, "Give another path.");
-  return diag_fail(r->diag, STATUS_USAGE, "will not be written: it is %s", why);
-}
-
-static bool is_read(const struct settings *s, const char *path) {
-  bool read = same_file(path, s->trace) || same_file(path, s->plan) || same_file(path, s->policy) ||
-              same_file(path, s->by_hand) || same_file(path, s->verdict);
-  for (size_t i = 0; i < s->n_checkpoints && !read; i++)
-    read = same_file(path, s->checkpoints[i]);
-  return read;
-}
-
-enum status run_check_outputs(struct run *r, const char *const *paths, int count) {
-  const struct externals *e = r->model.externals;
-  for (int i = 0; i < count; i++) {
-    if (!paths[i])
-      continue;
-    if (strcmp(paths[i], FILE_STDOUT) == 0 && !r->settings->to_stdout) {
-      diag_hint(r->diag, "A file of that name is ./-.");
-      return diag_fail(r->diag, STATUS_USAGE, "standard output holds the summary: give a path");
-    }
-    TRY(file_check_place(paths[i], r->diag));
-    if (same_file(paths[i], r->settings->model))
-      return refuse_output(r, paths[i], "the file that is read");
-    if (is_read(r->settings, paths[i]))
-      return refuse_output(r, paths[i], "a file that this run reads");
-    for (size_t k = 0; e && k < e->count; k++)
-      if (same_file(paths[i],
-                    arena_printf(&r->arena, "%s/%s", r->model.directory, e->files[k].location)))
-        return refuse_output(r, paths[i], "external data of the model");
-    for (int k = 0; k < i; k++)
-      if (same_file(paths[i], paths[k]))
-        return refuse_output(r, paths[i], "another output of this run too");
-  }
-  return STATUS_OK;
-}
-
 enum status run_open_engine(struct run *r) {
   run_enter(r, STAGE_ENGINE);
   recorder_action(r->recorder, "while the library was opened");
@@ -216,6 +166,7 @@ enum status run_open_samples(struct run *r, const struct hold_out *rule) {
   const struct settings *s = r->settings;
   if (s->data) {
     TRY(samples_open(&r->samples, &r->graph, s->data, &r->arena, r->diag));
+    TRY(run_check_samples(r));
   } else {
     size_t count = s->random_samples ? s->random_samples : RANDOM_SAMPLES;
     TRY(samples_random(&r->samples, &r->graph, s->random, count, &r->arena, r->diag));

@@ -78,6 +78,8 @@ struct run {
   int source_nodes;  // of the file, before its opset is raised
   struct policy policy;
   struct overrides by_hand;
+  const char **outputs;  // that run_check_outputs was asked about last
+  size_t n_outputs;
   struct engine *engine;
   struct samples *samples;
   // Indices of the samples that calibrate, and of those held out for verify; held_out_apart is
@@ -115,9 +117,13 @@ enum status run_load_model(struct run *r);
 // model first.
 enum status run_load_policy(struct run *r);
 // Fails if two of the paths are one file, or if one is a file that the run reads: the model, its
-// external data, the trace, the plan, the policy or a checkpoint; or if none can be written there,
-// which is said before a long run and not after it. Paths may be NULL. Call after run_load_model.
+// external data, the trace, the plan, the verdict, the policy, its target, the overrides, a
+// checkpoint, a sample or the engine; or if none can be written there, which is said before a long
+// run and not after it. Paths may be NULL. Call after run_load_model and run_load_policy; samples
+// may be opened later.
 enum status run_check_outputs(struct run *r, const char *const *paths, int count);
+// That none of those outputs is a sample: run_open_samples asks.
+enum status run_check_samples(struct run *r);
 enum status run_open_engine(struct run *r);
 // --data, or made-up samples; divides them as the policy says.
 enum status run_open_samples(struct run *r, const struct hold_out *rule);

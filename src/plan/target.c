@@ -81,7 +81,9 @@ enum status target_load(struct target *t, const char *name_or_path, const char *
     char *text;
     const char *path = file_beside(name_or_path, from, a);
     TRY(json_read_text(&text, path, STATUS_POLICY, a, d));
-    return target_parse(t, text, path, a, d);
+    TRY(target_parse(t, text, path, a, d));
+    t->file = path;
+    return STATUS_OK;
   }
   const char *text = target_text(name_or_path);
   if (text)

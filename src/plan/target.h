@@ -11,6 +11,7 @@ struct target {
   const char *name;
   int version;
   const char *description;
+  const char *file;  // that it was read from; NULL: it is a shipped one
   double bandwidth;  // bytes/s, of the memory that tensors are in
   double overhead;   // s, of each operator that does something, Casts included
   // FLOP/s of matrix products and convolutions, and elements/s of all else; by format, 0

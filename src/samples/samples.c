@@ -177,6 +177,15 @@ bool samples_synthetic(const struct samples *s) {
   return s->recipes != NULL;
 }
 
+bool samples_include(const struct samples *s, const char *path) {
+  const struct file_stamp stamp = file_stamp(path);
+  for (size_t i = 0; i < s->sources.count; i++)
+    for (size_t k = 0; k < s->sources.items[i].n_paths; k++)
+      if (file_is_one(&stamp, &s->sources.items[i].stamps[k]))
+        return true;
+  return false;
+}
+
 // ---- Reading ----
 
 // Source of sample k: the last one that begins at or before it.

@@ -60,6 +60,8 @@ enum status samples_random(struct samples **s, struct graph *g, uint64_t seed, s
 void samples_close(struct samples *s);
 size_t samples_count(const struct samples *s);
 bool samples_synthetic(const struct samples *s);
+// Whether the path leads to a file that samples are read from.
+bool samples_include(const struct samples *s, const char *path);
 
 // SHA-256 over the labels, names, types, dims and elements of all samples read so far, in order of
 // index; hex. For the trace's provenance.

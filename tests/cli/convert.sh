@@ -280,6 +280,65 @@ test_output_may_not_be_what_is_read() {
   same external.data "$tiny/external.data"
 }
 
+# refused_as_output FILE OPTION... -- ARGUMENT...: as value of each of the options, FILE is not
+# written, since the run reads it.
+refused_as_output() {
+  input=$1
+  options=
+  shift
+  while [ "$1" != -- ]; do
+    options="$options $1"
+    shift
+  done
+  shift
+  cp "$input" "$input.before"
+  for option in $options; do
+    with_code 2 "$@" "$option" "$input"
+    has err "narrowcast: $input: will not be written: it is"
+    same "$input" "$input.before"
+  done
+}
+
+test_no_output_may_be_any_input() {
+  cp "$model" m.onnx
+  cp -r "$data" samples
+  cp "$root/rules/fp16.json" "$root/rules/targets/accelerator.json" .
+  edited 's/"target": "accelerator"/"target": ".\/accelerator.json"/' fp16.json mine.json
+  echo '{"overrides": [{"glob": "logits", "format": "fp32", "note": "mine"}]}' >hand.json
+  set -- m.onnx --policy ./mine.json --overrides hand.json
+  quietly convert "$@" --data samples -o y.onnx --save-plan p.json --save-trace t.json --save-verdict v.json
+  save='-o --save-plan --save-trace --save-verdict --report'
+  for file in m.onnx mine.json accelerator.json hand.json samples/0.npz samples/7.npz t.json; do
+    # shellcheck disable=SC2086 # a list
+    refused_as_output $file $save -- convert "$@" --data samples --trace t.json
+  done
+  for file in m.onnx mine.json accelerator.json samples/1.npz; do
+    refused_as_output $file -o -- trace m.onnx --policy ./mine.json --data samples
+  done
+  for file in m.onnx mine.json accelerator.json hand.json t.json; do
+    refused_as_output $file -o -- plan "$@" --trace t.json
+  done
+  for file in m.onnx p.json; do
+    refused_as_output $file -o -- rewrite m.onnx --plan p.json
+  done
+  for file in m.onnx p.json samples/6.npz; do
+    refused_as_output $file -o -- verify m.onnx --plan p.json --data samples
+  done
+  for file in p.json t.json v.json; do
+    refused_as_output $file -o -- report p.json --trace t.json --verdict v.json
+  done
+  for file in p.json t.json; do
+    refused_as_output $file -o -- emit p.json --for onnxruntime --trace t.json
+  done
+}
+
+test_outputs_are_told_apart_by_place_and_not_by_name() {
+  mkdir folder
+  with_code 2 convert "$model" --data "$data" -o y.onnx --save-plan folder/../y.onnx
+  has err 'folder/../y.onnx: will not be written: it is another output of this run too'
+  quietly plan "$model" --policy fp16 -o fp16 # the policy is no file
+}
+
 test_output_is_no_link_to_what_is_open() {
   ln -s /proc/self/fd/1 link.onnx
   with_code 7 convert "$model" --data "$data" -o link.onnx
