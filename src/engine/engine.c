@@ -67,6 +67,10 @@ static enum status fail(const struct engine *e, OrtStatus *status, struct diag *
   const char *text = e->api->GetErrorMessage(status);
   char node[256] = "";
   copy_between(node, sizeof node, text, "node. Name:'", "' Status Message:");
+  if (!node[0])
+    copy_between(node, sizeof node, text, "Node (", ") Op (");
+  if (!node[0])
+    copy_between(node, sizeof node, text, "In Node, (\"", "\", ");
   const char *message = strstr(text, "Status Message: ");
   message = message ? message + strlen("Status Message: ") : text;
   if (message[0] == '/') {

@@ -188,5 +188,10 @@ enum status clone_pack(struct packed_model *out, struct model *m, struct arena *
     TRY(keep_out(&packing, t, &view, d));
   }
   out->large = packing.mapped >= LARGE_BYTES;
-  return model_pack(m->proto, a, &out->bytes, &out->size, d);
+  enum status status = model_pack(m->proto, a, &out->bytes, &out->size, d);
+  if (status == STATUS_MODEL)
+    diag_hint(d,
+              "Beside its initializers the model is too large to run: move weights of bodies (of "
+              "If, Loop, Scan) and of Constant nodes into initializers of the main graph.");
+  return status;
 }

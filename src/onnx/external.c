@@ -24,6 +24,8 @@ const char *external_location_fault(const char *location) {
   char first = (char)(location[0] | 0x20);
   if (!location[0])
     return "is empty";
+  if (strstr(location, "_ORT_MEM_ADDR_"))
+    return "stands for memory of the process that saved the model: the data is in no file";
   if (is_url(location))
     return "is a URL";
   if (strncmp(location, "\\\\", 2) == 0 || strncmp(location, "//", 2) == 0)

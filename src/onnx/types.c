@@ -38,6 +38,7 @@ struct function {
   int n_calls;
   size_t capacity_calls;
   struct type *merged;           // of its values over all calls, from the second one on
+  uint64_t n_unfolded;           // its nodes, and those of what it calls, once for each call
   bool polymorphic, overflowed;  // overflowed: had more signatures than are followed
 };
 
@@ -613,6 +614,20 @@ static enum status find_references(struct inference *in, struct function *f) {
   return STATUS_OK;
 }
 
+// Engines unfold calls: forty functions that each call the next one twice are a million million
+// nodes.
+static enum status count_unfolded(struct inference *in, struct function *f) {
+  enum { UNFOLDED_MOST = 10 * 1000 * 1000 };
+  for (int i = f->first_node; i < f->end_node; i++) {
+    int callee = in->g->nodes[i].function;
+    f->n_unfolded += callee < 0 ? 1 : in->functions[in->function_of[callee]].n_unfolded;
+    if (f->n_unfolded > UNFOLDED_MOST)
+      return fail_value(in, i, -1, "calls of functions in %s unfold to more than %d nodes",
+                        in->g->scopes[f->scope].path, UNFOLDED_MOST);
+  }
+  return STATUS_OK;
+}
+
 // Visits the functions, callees first, and refuses recursion. No recursion of its own: a chain of
 // calls may be as long as the file.
 static enum status visit_functions(struct inference *in, struct arena *scratch) {
@@ -635,6 +650,7 @@ static enum status visit_functions(struct inference *in, struct arena *scratch) 
         next[i]++;
       if (next[i] == f->end_node) {
         TRY(find_references(in, f));
+        TRY(count_unfolded(in, f));
         state[i] = DONE;
         depth--;
         continue;

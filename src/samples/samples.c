@@ -261,7 +261,7 @@ static enum status read_arrays(struct samples *s, size_t k, struct sample *out,
   enum status status = inputs_check(&s->inputs, list->items, list->count, &out->arena, d);
   diag_at(d,
           status == STATUS_OK ? ""
-          : parts > 1         ? out->label
+          : parts > 1         ? arena_printf(&out->arena, "%s[%zu]", source_path(source), part)
                               : source_path(source),
           NULL, status == STATUS_OK ? "" : NULL);
   return status;

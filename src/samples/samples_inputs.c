@@ -40,6 +40,16 @@ static void describe_shape(struct inputs *in, struct declared *input,
   }
 }
 
+static const char *kind_of(const Onnx__TypeProto *type) {
+  switch (type->value_case) {
+  case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE: return "a sequence";
+  case ONNX__TYPE_PROTO__VALUE_MAP_TYPE: return "a map";
+  case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE: return "an optional";
+  case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE: return "a sparse tensor";
+  default: return "something else than a tensor";
+  }
+}
+
 static enum status describe(struct inputs *in, struct declared *input, const struct graph *g,
                             const Onnx__ValueInfoProto *proto, struct arena *a, struct diag *d) {
   input->name = proto->name ? proto->name : "";
@@ -51,13 +61,10 @@ static enum status describe(struct inputs *in, struct declared *input, const str
     return STATUS_OK;
   if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
     diag_at(d, g->model->path, NULL, input->name);
-    bool sequence = type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
-    return diag_fail(d, STATUS_DATA, "the model takes %s here: %s inputs cannot be read",
-                     sequence ? "a sequence" : "something else than a tensor",
-                     sequence                                                    ? "sequence"
-                     : type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "optional"
-                     : type->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE      ? "map"
-                                                                                 : "such");
+    diag_hint(d,
+              "Cut the model behind the operators that make tensors of it, and convert that part.");
+    return diag_fail(d, STATUS_DATA, "the model takes %s here, and samples hold tensors only",
+                     kind_of(type));
   }
   input->elem_type = type->tensor_type->elem_type;
   if (type->tensor_type->shape)

@@ -94,8 +94,10 @@ enum status samples_read_pb(struct array_list *list, const char *path, struct di
   }
   file_unmap(bytes, size);
   // What is a bad model to the readers that are shared with model.c is bad data here.
-  if (status == STATUS_MODEL)
+  if (status == STATUS_MODEL) {
     status = d->status = STATUS_DATA;
+    diag_hint(d, "The file is damaged, or holds something else than a TensorProto.");
+  }
   if (status == STATUS_OK)
     diag_at(d, "", NULL, "");
   return status;

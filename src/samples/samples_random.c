@@ -186,14 +186,19 @@ static enum status choose_fill(struct recipe *r, const struct range *range, stru
   return STATUS_OK;
 }
 
+static enum status too_large(struct diag *d, uint64_t most) {
+  diag_hint(d, "Give samples with --data.");
+  return diag_fail(d, STATUS_DATA, "the declared shape has more than %llu bytes",
+                   (unsigned long long)most);
+}
+
 static enum status make(struct recipe *r, const struct range *range, struct diag *d) {
   diag_at(d, NULL, NULL, r->input->name);
   TRY(choose_fill(r, range, d));
   uint64_t bytes = 0;
   size_t item = tensor_element_bits(r->input->elem_type) / 8;
   if (!array_extent(r->dims, r->input->rank, item, &r->count, &bytes) || bytes > max_bytes)
-    return diag_fail(d, STATUS_DATA, "the declared shape has more than %llu bytes",
-                     (unsigned long long)max_bytes);
+    return too_large(d, max_bytes);
   r->size = (size_t)bytes;
   return STATUS_OK;
 }

@@ -106,28 +106,45 @@ static bool is_sample_file(const char *name) {
 
 // ---- Folders ----
 
-static enum status list_folder(struct scan *s, struct folder *f) {
+// A sample that cannot be read is no reason to go on without it.
+static enum status refuse_entry(struct scan *s, const char *path, int error) {
+  diag_at(s->d, path, NULL, NULL);
+  diag_hint(s->d, "Remove it, if it is no sample.");
+  return error ? diag_fail(s->d, STATUS_IO, "cannot be read: %s", strerror(error))
+               : diag_fail(s->d, STATUS_IO, "is a device, pipe or socket, not a regular file");
+}
+
+static enum status add_entry(struct scan *s, struct folder *f, const char *name) {
   struct arena *a = s->list->arena;
+  struct stat stat_of;
+  const char *path = arena_printf(a, "%s/%s", f->path, name);
+  bool wanted = is_array_file(name) || is_sample_file(name);
+  if (stat(path, &stat_of) != 0)
+    return wanted ? refuse_entry(s, path, errno) : STATUS_OK;
+  bool folder = S_ISDIR(stat_of.st_mode);
+  if (!folder && !S_ISREG(stat_of.st_mode))
+    return wanted ? refuse_entry(s, path, 0) : STATUS_OK;
+  f->entries = arena_grow(a, f->entries, &f->capacity, f->count + 1, sizeof *f->entries);
+  f->entries[f->count++] =
+      (struct entry){arena_strdup(a, name), folder, !folder && is_array_file(name)};
+  return STATUS_OK;
+}
+
+static enum status list_folder(struct scan *s, struct folder *f) {
   DIR *directory = opendir(f->path);
   if (!directory) {
     int error = errno;
     diag_at(s->d, f->path, NULL, NULL);
     return diag_fail(s->d, STATUS_IO, "cannot be opened: %s", strerror(error));
   }
-  for (struct dirent *e; (e = readdir(directory));) {
-    struct stat stat_of;
-    if (e->d_name[0] == '.' || stat(arena_printf(a, "%s/%s", f->path, e->d_name), &stat_of) != 0 ||
-        !(S_ISDIR(stat_of.st_mode) || S_ISREG(stat_of.st_mode)))
-      continue;
-    bool folder = S_ISDIR(stat_of.st_mode);
-    f->entries = arena_grow(a, f->entries, &f->capacity, f->count + 1, sizeof *f->entries);
-    f->entries[f->count++] =
-        (struct entry){arena_strdup(a, e->d_name), folder, !folder && is_array_file(e->d_name)};
-  }
+  enum status status = STATUS_OK;
+  for (struct dirent *e; status == STATUS_OK && (e = readdir(directory));)
+    if (e->d_name[0] != '.')
+      status = add_entry(s, f, e->d_name);
   closedir(directory);
   if (f->count)
     qsort(f->entries, f->count, sizeof *f->entries, compare_entries);
-  return STATUS_OK;
+  return status;
 }
 
 static struct source *add_source(struct scan *s, const char *label, size_t n_paths) {

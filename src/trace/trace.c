@@ -389,8 +389,12 @@ static enum status run_session(struct run *r, struct engine *engine, struct diag
       .probe = &r->probe,
   };
   recorder_action(r->options->recorder, "while it loaded the model");
-  TRY(session_open(&r->session, engine, r->model->bytes, r->model->size, &options, d));
-  return run_steps(r, d);
+  enum status status =
+      session_open(&r->session, engine, r->model->bytes, r->model->size, &options, d);
+  if (status == STATUS_ENGINE && !d->hint[0])
+    diag_hint(d,
+              "Does ONNX Runtime load the model elsewhere? Another version (--ort) may know more.");
+  return status == STATUS_OK ? run_steps(r, d) : status;
 }
 
 // The options' pairs, which are values of g, in the graph that is run.
@@ -449,6 +453,10 @@ static enum status run_graph(struct run *r, const struct graph *g, struct engine
 }
 
 static enum status run_in(struct run *r, struct graph *g, struct engine *engine, struct diag *d) {
+  if (g->scopes[0].n_outputs == 0) {
+    diag_at(d, g->model->path, NULL, NULL);
+    return diag_fail(d, STATUS_MODEL, "the graph has no outputs: there is nothing to compute");
+  }
   TRY(make_runnable(&r->graph, g, r->scratch, d));
   trace_init(r->trace, r->graph);
   diag_at(d, g->model->path, NULL, NULL);

@@ -366,6 +366,16 @@ static enum status check_domain(const struct graph *g, struct diag *d) {
   return STATUS_OK;
 }
 
+// The engine names the node that it cannot load or run: one without a name of its own by ours.
+static void name_nodes(struct instrumentation *in) {
+  for (int n = 0; n < in->graph->n_nodes; n++) {
+    const struct node *node = &in->graph->nodes[n];
+    if (!node->named)
+      copy_nodes(&in->copies[node->scope])[node->index]->name =
+          (char *)graph_node_label(in->graph, n);
+  }
+}
+
 // ---- The whole ----
 
 enum status trace_instrument(struct instrumented *out, struct graph *g, enum trace_watch watch,
@@ -385,6 +395,7 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, enum tra
       .observed = arena_array(a, n_values, sizeof *in.observed),
   };
   map_scopes(&in, copy.proto);
+  name_nodes(&in);
   if (watch != TRACE_NOTHING)
     choose_observed(&in);
   if (watch == TRACE_VALUES_AND_UPDATES)

@@ -94,6 +94,13 @@ static Onnx__TypeProto *parse_type(struct build *b, const char *text) {
     t->value_case = ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
     NEW(b, t->optional_type, onnx__type_proto__optional__init);
     t->optional_type->elem_type = parse_type(b, text + 9);
+  } else if (strncmp(text, "map(", 4) == 0) {
+    size_t key = strcspn(text + 4, ",");
+    t->value_case = ONNX__TYPE_PROTO__VALUE_MAP_TYPE;
+    NEW(b, t->map_type, onnx__type_proto__map__init);
+    t->map_type->has_key_type = 1;
+    t->map_type->key_type = element_type(text + 4, key);
+    t->map_type->value_type = parse_type(b, text + 4 + key + 1);
   } else {
     size_t length = strcspn(text, "[)");
     t->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;

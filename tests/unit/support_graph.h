@@ -1,8 +1,8 @@
 // Builds small models for tests: messages in an arena, described by short calls, then packed and
 // read back as from a file. Types are written as in "float[2,3]", "float16[N]", "int64[]" (rank 0),
-// "float" (no shape), "seq(float)", "optional(float)", "optional(seq(float))"; "" is no type. Lists
-// of names are separated by spaces; "_" is an empty (absent) one. An operator may have a domain in
-// front: "com.microsoft.Gelu".
+// "float" (no shape), "seq(float)", "optional(float)", "optional(seq(float))",
+// "map(int64,float)"; "" is no type. Lists of names are separated by spaces; "_" is an empty
+// (absent) one. An operator may have a domain in front: "com.microsoft.Gelu".
 //
 //   struct build b;
 //   build_begin(&b, &arena, 17);

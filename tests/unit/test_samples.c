@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -99,6 +100,25 @@ static void nothing_found_says_what_is_looked_for(void **state) {
 }
 
 // ---- Checks ----
+
+static void a_sample_that_cannot_be_read_is_not_left_out(void **state) {
+  (void)state;
+  struct fixture *f = identity_model("float[N]");
+  write_npy(f, "p.npy", "<f4", "(6,)", six, 24);
+  const char *link = arena_printf(&f->arena, "%s/q.npy", f->folder);
+  const char *other = arena_printf(&f->arena, "%s/readme.md", f->folder);
+  assert_int_equal(symlink("nowhere", other), 0);  // is no sample
+  assert_int_equal(open_at(f, ""), STATUS_OK);
+  assert_int_equal(symlink("nowhere", link), 0);
+  assert_int_equal(open_at(f, ""), STATUS_IO);
+  assert_string_equal(f->d.file, link);
+  diag_clear(&f->d);
+  assert_int_equal(unlink(link), 0);
+  assert_int_equal(mkfifo(link, 0600), 0);
+  assert_int_equal(open_at(f, ""), STATUS_IO);
+  assert_non_null(strstr(f->d.message, "is a device, pipe or socket"));
+  fixture_end(f);
+}
 
 static void a_missing_input_is_named(void **state) {
   (void)state;
@@ -354,6 +374,7 @@ int main(void) {
       cmocka_unit_test(files_of_one_array_are_a_sample_each_for_a_single_input),
       cmocka_unit_test(an_input_with_a_sparse_default_may_be_missing),
       cmocka_unit_test(nothing_found_says_what_is_looked_for),
+      cmocka_unit_test(a_sample_that_cannot_be_read_is_not_left_out),
       cmocka_unit_test(a_missing_input_is_named),
       cmocka_unit_test(an_unknown_array_gets_the_nearest_name),
       cmocka_unit_test(wrong_types_and_shapes_say_both_sides),

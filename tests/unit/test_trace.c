@@ -694,6 +694,35 @@ static void trace_errors_ask_for_data_where_samples_are_made_up(void **state) {
   fixture_end(f);
 }
 
+static void trace_errors_name_the_node_also_without_a_name(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[6]");
+  build_node(&f->b, "Relu", "x", "h");
+  build_int(&f->b, build_node(&f->b, "Concat", "h h", "y"), "axis", -9);
+  build_output(&f->b, "y", "");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(6,)", six, 24);
+  ok(&f->d, open_at(f, ""));
+  struct trace t;
+  assert_int_equal(run_all(&t, f, *state, plain), STATUS_ENGINE);
+  assert_string_equal(f->d.node, "#1(Concat)");
+  assert_non_null(strstr(f->d.hint, "load the model elsewhere"));
+  fixture_end(f);
+}
+
+static void trace_refuses_a_graph_without_outputs(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[6]");
+  build_node(&f->b, "Relu", "x", "y");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(6,)", six, 24);
+  ok(&f->d, open_at(f, ""));
+  struct trace t;
+  assert_int_equal(run_all(&t, f, *state, plain), STATUS_MODEL);
+  assert_non_null(strstr(f->d.message, "has no outputs"));
+  fixture_end(f);
+}
+
 // Values that were not seen may only be those of branches.
 static void check_seen(struct fixture *f, const struct trace *t, const char *label) {
   for (int v = 0; v < f->g.n_values; v++) {
@@ -757,6 +786,8 @@ int main(void) {
       cmocka_unit_test(trace_file_must_hold_every_value),
       cmocka_unit_test(trace_errors_name_the_sample),
       cmocka_unit_test(trace_errors_ask_for_data_where_samples_are_made_up),
+      cmocka_unit_test(trace_errors_name_the_node_also_without_a_name),
+      cmocka_unit_test(trace_refuses_a_graph_without_outputs),
       cmocka_unit_test(trace_runs_real_models),
   };
   return cmocka_run_group_tests(tests, open_engine, close_engine);

@@ -368,6 +368,37 @@ static void verify_stops_a_trial_that_hangs(void **state) {
   engine_close(engine);
 }
 
+// Containers are given out as the source gives them out.
+static void verify_takes_outputs_that_are_maps_and_optionals(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 18;
+  build_opset(&f->b, "ai.onnx.ml", 3);
+  build_input(&f->b, "x", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_ints(&f->b, build_node(&f->b, "ai.onnx.ml.ZipMap", "h", "maps"), "classlabels_int64s",
+             (int64_t[]){7, 8}, 2);
+  build_node(&f->b, "Optional", "h", "o");
+  build_node(&f->b, "OptionalHasElement", "o", "has");
+  build_node(&f->b, "SequenceConstruct", "h h", "s");
+  build_node(&f->b, "Optional", "s", "os");
+  build_output(&f->b, "maps", "seq(map(int64,float))");
+  build_output(&f->b, "o", "optional(float)");
+  build_output(&f->b, "has", "bool");
+  build_output(&f->b, "os", "optional(seq(float))");
+  planning_all(f);
+  assert_int_equal(node_format(f, "h"), FORMAT_FP16);
+  const Onnx__GraphProto *before = f->m.proto->graph, *after = f->emitted.model->proto->graph;
+  for (size_t i = 0; i < 4; i++)
+    assert_int_equal(after->output[i]->type->value_case, before->output[i]->type->value_case);
+  struct engine *engine = opened_engine(f);
+  struct verdict v = {0};
+  assert_int_equal(loads(f, &v, engine, &f->emitted), STATUS_OK);
+  for (int level = 0; level < 4; level++)
+    assert_string_equal(v.loads[level], "");
+  engine_close(engine);
+}
+
 // The engine loads a float16 Scatter with a reduction but cannot run it.
 static void verify_says_that_a_model_loads_but_does_not_run(void **state) {
   struct planning *f = *state;
@@ -491,6 +522,7 @@ int main(void) {
       TEST(verify_loads_a_sound_model_at_every_level),
       TEST(verify_tries_in_the_calling_process_if_asked),
       TEST(verify_stops_a_trial_that_hangs),
+      TEST(verify_takes_outputs_that_are_maps_and_optionals),
       TEST(verify_says_that_a_model_loads_but_does_not_run),
       TEST(verify_takes_a_function_whose_branch_captures),
       TEST(verify_takes_names_that_it_would_make),
