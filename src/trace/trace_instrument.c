@@ -370,7 +370,7 @@ static enum status check_domain(const struct graph *g, struct diag *d) {
 static void name_nodes(struct instrumentation *in) {
   for (int n = 0; n < in->graph->n_nodes; n++) {
     const struct node *node = &in->graph->nodes[n];
-    if (!node->named)
+    if (!node->proto->name || !node->proto->name[0])
       copy_nodes(&in->copies[node->scope])[node->index]->name =
           (char *)graph_node_label(in->graph, n);
   }
