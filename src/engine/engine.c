@@ -73,6 +73,9 @@ static enum status fail(const struct engine *e, OrtStatus *status, struct diag *
     copy_between(node, sizeof node, text, "In Node, (\"", "\", ");
   const char *message = strstr(text, "Status Message: ");
   message = message ? message + strlen("Status Message: ") : text;
+  static const char starting[] = "Exception during initialization: ";
+  if (strncmp(message, starting, sizeof starting - 1) == 0)
+    message += sizeof starting - 1;
   if (message[0] == '/') {
     const char *space = strchr(message, ' '), *close = space ? strstr(space, ") ") : NULL;
     message = close ? close + 2 : message;

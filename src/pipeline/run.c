@@ -101,12 +101,21 @@ enum status run_load_model(struct run *r) {
   return status;
 }
 
+// Indexes what was made from the source, whose warnings were given already.
+static enum status index_again(struct run *r, struct graph *g, struct model *m, struct arena *a) {
+  void (*warn)(void *context, const char *text) = r->diag->warn;
+  r->diag->warn = NULL;
+  enum status status = graph_build(g, m, &r->schemas, a, r->diag);
+  r->diag->warn = warn;
+  return status;
+}
+
 // From here on the raised model counts as the source.
 static enum status raise_to(struct run *r, int opset) {
   if (!opset)
     return STATUS_OK;
   TRY(raise_opset(&r->model, &r->graph, opset, &r->arena, r->diag));
-  return graph_build(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+  return index_again(r, &r->graph, &r->model, &r->arena);
 }
 
 enum status run_load_policy(struct run *r) {
@@ -313,7 +322,7 @@ enum status run_rewrite(struct run *r) {
   r->rewrite = (struct rewrite_report){0};
   r->emitted = clone_model(&r->model, &r->round);
   r->emitted.spool = r->spool;
-  TRY(graph_build(&r->emitted_graph, &r->emitted, &r->schemas, &r->round, r->diag));
+  TRY(index_again(r, &r->emitted_graph, &r->emitted, &r->round));
   if (plan_is_identity(&r->plan))
     return STATUS_OK;
   return rewrite_model(&r->emitted, &r->emitted_graph, &r->plan, &r->rewrite, &r->round, r->diag);
@@ -342,7 +351,7 @@ enum status run_save(struct run *r, const char *path) {
   struct graph graph;
   enum status status = model_load(&back, &scratch, path, &r->settings->model_limits, r->diag);
   if (status == STATUS_OK)
-    status = graph_build(&graph, &back, &r->schemas, &scratch, r->diag);
+    status = index_again(r, &graph, &back, &scratch);
   if (status == STATUS_OK)
     status = compare_read_back(r, &graph, path);
   model_close(&back);

@@ -397,6 +397,34 @@ static void checkpoints_of_a_training_are_compared(void **state) {
   narrowcast_free(nc);
 }
 
+static void count(void *context, const char *text) {
+  *(int *)context += strstr(text, "imported twice") != NULL;
+}
+
+// However often the model is indexed on its way.
+static void a_warning_is_given_once(void **state) {
+  struct planning *f = *state;
+  build_opset(&f->b, "", 17);
+  build_input(&f->b, "x", "float[64,64]");
+  build_floats(&f->b, "w", "float[1]", (float[]){2});
+  build_node(&f->b, "Mul", "x w", "h");
+  build_node(&f->b, "MatMul", "h h", "y");
+  build_output(&f->b, "y", "float[64,64]");
+  build_model(&f->b, &f->m);
+  assert_int_equal(model_save(&f->m, planning_path(f, "m.onnx"), &f->d), STATUS_OK);
+  int warnings = 0;
+  struct narrowcast *nc = narrowcast_new();
+  narrowcast_set_warning(nc, count, &warnings);
+  must(nc, narrowcast_load_model(nc, planning_path(f, "m.onnx")));
+  must(nc, narrowcast_load_policy(nc, "fp16"));
+  must(nc, narrowcast_make_samples(nc, 1, 2));
+  must(nc, narrowcast_trace(nc));
+  must(nc, narrowcast_convert(nc));
+  must(nc, narrowcast_save(nc, planning_path(f, "y.onnx"), 0));
+  assert_int_equal(warnings, 1);
+  narrowcast_free(nc);
+}
+
 static void *convert_in_a_thread(void *path) {
   struct narrowcast *nc = narrowcast_new();
   bool good = nc && narrowcast_set_threads(nc, 1) == NARROWCAST_OK &&
@@ -448,6 +476,8 @@ int main(void) {
       TEST(a_limit_of_models_is_set_before_the_model),
       TEST(weights_of_a_training_are_traced_in_a_loop),
       TEST(checkpoints_of_a_training_are_compared),
+
+      TEST(a_warning_is_given_once),
       TEST(handles_work_in_different_threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -710,6 +710,22 @@ static void trace_errors_name_the_node_also_without_a_name(void **state) {
   fixture_end(f);
 }
 
+static void trace_errors_hold_no_places_of_the_engines_source(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[1,1,2]");
+  build_floats(&f->b, "w", "float[1,8,2]", (float[16]){0});
+  build_int(&f->b, build_node(&f->b, "LSTM", "x w w", "y"), "hidden_size", 0);
+  build_output(&f->b, "y", "");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(1, 1, 2)", six, 8);
+  ok(&f->d, open_at(f, ""));
+  struct trace t;
+  assert_int_equal(run_all(&t, f, *state, plain), STATUS_ENGINE);
+  assert_null(strstr(f->d.message, "onnxruntime_src"));
+  assert_non_null(strstr(f->d.message, "hidden_size"));
+  fixture_end(f);
+}
+
 static void trace_refuses_a_graph_without_outputs(void **state) {
   struct fixture *f = fixture_new();
   build_input(&f->b, "x", "float[6]");
@@ -787,6 +803,7 @@ int main(void) {
       cmocka_unit_test(trace_errors_name_the_sample),
       cmocka_unit_test(trace_errors_ask_for_data_where_samples_are_made_up),
       cmocka_unit_test(trace_errors_name_the_node_also_without_a_name),
+      cmocka_unit_test(trace_errors_hold_no_places_of_the_engines_source),
       cmocka_unit_test(trace_refuses_a_graph_without_outputs),
       cmocka_unit_test(trace_runs_real_models),
   };
