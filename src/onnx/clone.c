@@ -102,20 +102,9 @@ static enum status find_place(struct packing *p, const struct tensor *view, cons
   return STATUS_OK;
 }
 
-// Takes the data out of an initializer: the message says that it is external, in its file, or in no
-// real one.
-static enum status keep_out(struct packing *p, Onnx__TensorProto *t, const struct tensor *view,
-                            struct diag *d) {
-  struct arena *a = p->arena;
-  const uint8_t *data;
-  const char *path;
-  uint64_t offset = 0;
-  bool in_file;
-  TRY(find_place(p, view, &data, &path, &offset, &in_file, d));
-  if (in_file)
-    p->out->directory = "/";
-  p->out->initializers[p->out->n_initializers++] = (struct engine_initializer){
-      t->name, t->data_type, t->n_dims, t->dims, data, view->size, in_file};
+// The message says that the data is external: in a file, or, where path is NULL, in no real one.
+static void refer(Onnx__TensorProto *t, const char *path, uint64_t offset, size_t size,
+                  struct arena *a) {
   Onnx__TensorProto empty = ONNX__TENSOR_PROTO__INIT;
   empty.name = t->name;
   empty.has_data_type = 1;
@@ -126,11 +115,50 @@ static enum status keep_out(struct packing *p, Onnx__TensorProto *t, const struc
   empty.data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
   empty.n_external_data = 3;
   empty.external_data = arena_array(a, 3, sizeof *empty.external_data);
-  empty.external_data[0] = proto_entry(a, "location", in_file ? path + 1 : "in-memory");
+  empty.external_data[0] = proto_entry(a, "location", path ? path + 1 : "in-memory");
   empty.external_data[1] =
       proto_entry(a, "offset", arena_printf(a, "%llu", (unsigned long long)offset));
-  empty.external_data[2] = proto_entry(a, "length", arena_printf(a, "%zu", view->size));
+  empty.external_data[2] = proto_entry(a, "length", arena_printf(a, "%zu", size));
   *t = empty;
+}
+
+// Takes the data out of an initializer of the main graph.
+static enum status keep_out(struct packing *p, Onnx__TensorProto *t, const struct tensor *view,
+                            struct diag *d) {
+  const uint8_t *data;
+  const char *path;
+  uint64_t offset = 0;
+  bool in_file;
+  TRY(find_place(p, view, &data, &path, &offset, &in_file, d));
+  if (in_file)
+    p->out->directory = "/";
+  p->out->initializers[p->out->n_initializers++] = (struct engine_initializer){
+      t->name, t->data_type, t->n_dims, t->dims, data, view->size, in_file};
+  refer(t, in_file ? path : NULL, offset, view->size, p->arena);
+  return STATUS_OK;
+}
+
+struct bodies {
+  struct packing *packing;
+  struct diag *diag;
+};
+
+// Any other tensor, of a body or an attribute, can only be read by the engine from a file.
+static enum status leave_in_file(void *context, Onnx__TensorProto *t) {
+  const struct bodies *b = context;
+  if (t->raw_data.len < MAPPED_BYTES || tensor_element_bits(t->data_type) < 8)
+    return STATUS_OK;
+  struct tensor view;
+  const uint8_t *data;
+  const char *path;
+  uint64_t offset = 0;
+  bool in_file;
+  TRY(tensor_read(b->packing->model, t, b->packing->arena, &view, b->diag));
+  TRY(find_place(b->packing, &view, &data, &path, &offset, &in_file, b->diag));
+  if (!in_file)
+    return STATUS_OK;
+  b->packing->out->directory = "/";
+  refer(t, path, offset, view.size, b->packing->arena);
   return STATUS_OK;
 }
 
@@ -187,6 +215,10 @@ enum status clone_pack(struct packed_model *out, struct model *m, struct arena *
     TRY(tensor_read(m, t, a, &view, d));
     TRY(keep_out(&packing, t, &view, d));
   }
+  // Engines before 1.21 find no file below another folder: only what they could not take at all.
+  struct bodies bodies = {&packing, d};
+  if (protobuf_c_message_get_packed_size(&m->proto->base) > INT32_MAX)
+    TRY(model_each_tensor(m->proto, leave_in_file, &bodies));
   out->large = packing.mapped >= LARGE_BYTES;
   enum status status = model_pack(m->proto, a, &out->bytes, &out->size, d);
   if (status == STATUS_MODEL)

@@ -12,7 +12,8 @@ struct model clone_model(const struct model *m, struct arena *a);
 
 // A model as a session takes it. Weights of at least 1 KiB in initializers of the main graph stay
 // where they are: in the mapped file, or in the arena. Large ones that lie in a file, aligned for
-// their type, the engine can map there.
+// their type, the engine can map there. So can those of bodies and attributes, which are only left
+// in their file if the bytes would pass 2 GiB otherwise.
 struct packed_model {
   uint8_t *bytes;
   size_t size;

@@ -1,10 +1,14 @@
 // clone: a copy may be changed without changing the original, and shares its weights; packing for a
 // session keeps large initializers out of the bytes.
+// needs: engine
+#define _POSIX_C_SOURCE 200809L  // truncate
 #include "clone.h"
 
+#include "proto.h"
 #include "support_plan.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static void clone_packs_to_the_same_bytes(void **state) {
   struct planning *f = *state;
@@ -112,6 +116,84 @@ static void clone_pack_leaves_out_what_nobody_reads(void **state) {
   assert_int_equal(f->m.proto->graph->n_initializer, 4);
 }
 
+// ---- Weights of bodies ----
+
+static const char *file_of(struct planning *f, const char *name, const void *data, size_t size) {
+  const char *path = planning_path(f, name);
+  FILE *out = fopen(path, "wb");
+  assert_non_null(out);
+  assert_int_equal(fwrite(data, 1, size, out), size);
+  assert_int_equal(fclose(out), 0);
+  return path;
+}
+
+// An initializer of the graph in the making whose data is the file "w.bin".
+static void external_weight(struct planning *f, const char *type) {
+  struct arena *a = &f->arena;
+  Onnx__TensorProto *t = build_raw(&f->b, "w", type, NULL, 0);
+  t->has_raw_data = 0;
+  t->has_data_location = 1;
+  t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+  t->n_external_data = 1;
+  t->external_data = arena_array(a, 1, sizeof *t->external_data);
+  t->external_data[0] = proto_entry(a, "location", "w.bin");
+}
+
+// A branch that is not taken has 2.1 GiB, which no message can hold. The file is a hole, and is not
+// read.
+static const char *model_with_a_large_body(struct planning *f) {
+  uint8_t *bytes;
+  size_t size;
+  build_input(&f->b, "x", "float[1,16384]");
+  build_input(&f->b, "c", "bool[]");
+  Onnx__NodeProto *branch = build_node(&f->b, "If", "c", "y");
+  build_graph_begin(&f->b, branch, "then_branch");
+  external_weight(f, "float[16384,34816]");
+  build_node(&f->b, "MatMul", "x w", "t");
+  build_output(&f->b, "t", "float[1,N]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, branch, "else_branch");
+  build_node(&f->b, "Neg", "x", "e");
+  build_output(&f->b, "e", "float[1,N]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "y", "float[1,N]");
+  assert_int_equal(model_pack(f->b.model, &f->arena, &bytes, &size, &f->d), STATUS_OK);
+  assert_int_equal(truncate(file_of(f, "w.bin", "", 0), (off_t)16384 * 34816 * 4), 0);
+  return file_of(f, "m.onnx", bytes, size);
+}
+
+static void clone_pack_leaves_weights_of_bodies_in_their_file_beyond_2_gib(void **state) {
+  struct planning *f = *state;
+  struct model m;
+  struct packed_model packed;
+  const char *path = model_with_a_large_body(f);
+  assert_int_equal(model_load(&m, &f->arena, path, NULL, &f->d), STATUS_OK);
+  struct model copy = clone_model(&m, &f->arena);
+  assert_int_equal(clone_pack(&packed, &copy, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(packed.n_initializers, 0);
+  assert_true(packed.size < 1000 && packed.large);
+
+  struct engine *engine;
+  struct session *session;
+  struct session_options options = {
+      .directory = packed.directory, .lean = packed.large, .threads = 1};
+  assert_int_equal(engine_open(&engine, NULL, &f->d), STATUS_OK);
+  if (session_open(&session, engine, packed.bytes, packed.size, &options, &f->d) != STATUS_OK)
+    fail_msg("%s", f->d.message);
+  float *x = arena_array(&f->arena, 16384, sizeof *x);
+  x[5] = 3;
+  const struct array inputs[] = {
+      {"x", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 2, {1, 16384}, x, 16384 * sizeof *x, NULL},
+      {"c", ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, 0, {0}, (bool[]){false}, 1, NULL}};
+  struct array y;
+  assert_int_equal(session_run(session, inputs, 2, (const char *const[]){"y"}, 1, &y, &f->d),
+                   STATUS_OK);
+  assert_true(((const float *)y.data)[5] == -3);
+  session_close(session);
+  engine_close(engine);
+  model_close(&m);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -119,6 +201,7 @@ int main(void) {
       TEST(clone_leaves_the_original_unchanged),
       TEST(clone_pack_keeps_large_initializers_out),
       TEST(clone_pack_leaves_out_what_nobody_reads),
+      TEST(clone_pack_leaves_weights_of_bodies_in_their_file_beyond_2_gib),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
