@@ -387,14 +387,18 @@ void summary_zoo_text(struct result *const *results, size_t count, const struct 
 // ---- files ----
 
 enum kind { KIND_JSON, KIND_CSV, KIND_TIMES, KIND_MARKDOWN, KIND_HTML, KIND_COUNT };
+_Static_assert((int)KIND_COUNT == (int)SUMMARY_ZOO_FILES, "each kind is a file");
+
+const char *const summary_zoo_files[SUMMARY_ZOO_FILES] = {
+    [KIND_JSON] = "summary.json",   [KIND_CSV] = "summary.csv", [KIND_TIMES] = "times.csv",
+    [KIND_MARKDOWN] = "summary.md", [KIND_HTML] = "index.html",
+};
 
 static enum status write_file(enum kind kind, struct result *const *results, size_t count,
                               const struct totals *t, const char *out, struct arena *a,
                               struct diag *d) {
-  static const char *const names[] = {"summary.json", "summary.csv", "times.csv", "summary.md",
-                                      "index.html"};
   struct file_writer w = {0};
-  TRY(file_begin(&w, arena_printf(a, "%s/%s", out, names[kind]), d));
+  TRY(file_begin(&w, arena_printf(a, "%s/%s", out, summary_zoo_files[kind]), d));
   switch (kind) {
   case KIND_JSON: summary_zoo_json(results, count, t, w.out); break;
   case KIND_CSV: write_csv(results, count, true, w.out); break;

@@ -22,7 +22,11 @@ struct totals {
 void summary_zoo_add_up(struct totals *t, struct result *const *results, size_t count,
                         struct arena *a);
 
-// Writes the five files. `results` must be sorted by name.
+// The files' names.
+enum { SUMMARY_ZOO_FILES = 5 };
+extern const char *const summary_zoo_files[SUMMARY_ZOO_FILES];
+
+// Writes the files. `results` must be sorted by name.
 enum status summary_zoo_write(struct result *const *results, size_t count, const char *out,
                               struct arena *a, struct diag *d);
 

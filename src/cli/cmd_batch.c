@@ -72,6 +72,14 @@ static void give_overrides(struct zoo *zoo, const char *file) {
       zoo->models[i].by_hand = file;
 }
 
+// The summary may not be written over the list, or over what else this run reads.
+static enum status check_summary(struct run *r, const char *out) {
+  const char *paths[SUMMARY_ZOO_FILES];
+  for (int i = 0; i < SUMMARY_ZOO_FILES; i++)
+    paths[i] = arena_printf(&r->arena, "%s/%s", out, summary_zoo_files[i]);
+  return run_check_outputs(r, paths, SUMMARY_ZOO_FILES);
+}
+
 enum status command_batch(struct run *r) {
   const struct settings *s = r->settings;
   if (!s->output) {
@@ -101,6 +109,7 @@ enum status command_batch(struct run *r) {
   pass_on(r, &o);
   struct zoo zoo;
   TRY(batch_make_out(o.out, &r->arena, r->diag));
+  TRY(check_summary(r, o.out));
   TRY(zoo_open(&zoo, s->model, o.out, &r->arena, r->diag));
   give_overrides(&zoo, s->by_hand);
   struct batch_outcome outcome;

@@ -33,9 +33,7 @@ enum status policy_load(struct policy *p, const char *name_or_path, struct arena
   if (strpbrk(name_or_path, "/.")) {
     char *text;
     TRY(json_read_text(&text, name_or_path, STATUS_POLICY, a, d));
-    TRY(policy_parse(p, text, name_or_path, a, d));
-    p->file = name_or_path;
-    return STATUS_OK;
+    return policy_parse(p, text, name_or_path, a, d);
   }
   const char *text = policy_text(name_or_path);
   if (text)

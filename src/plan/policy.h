@@ -127,7 +127,6 @@ struct policy {
   double constant_max_zero_fraction, constant_max_subnormal_fraction;
   bool narrow_inputs, narrow_outputs;  // of the graph: keep or narrow
   bool keep_author_casts;
-  const char *file;       // that it was read from; NULL: it is a shipped one
   struct target target;   // what time is modelled on: decides where Casts are worth their cost
   int promotion_samples;  // calibration samples that show which tensors introduce errors, at most
   int promotion_rounds;   // how often to promote, plan and verify again when a claim does not hold

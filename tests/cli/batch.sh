@@ -210,6 +210,18 @@ test_exit_codes_say_what_became_of_the_zoo() {
   has err 'ONNX Runtime'
 }
 
+test_the_summary_is_not_written_over_what_is_read() {
+  mkdir out_folder
+  echo "{\"model\": \"$digits/digits.onnx\"}" >out_folder/summary.json
+  cp out_folder/summary.json list
+  with_code 2 batch out_folder/summary.json --out out_folder
+  has err 'out_folder/summary.json: will not be written: it is the file that is read'
+  same out_folder/summary.json list
+  narrowcast policy show fp16 >out_folder/index.html
+  with_code 2 batch list --policy out_folder/index.html --out out_folder
+  has err 'out_folder/index.html: will not be written: it is a file that this run reads'
+}
+
 test_a_crash_costs_one_model_and_is_told_with_its_place() {
   zoo
   printf 'not a model' >zoo/noise.onnx
