@@ -87,10 +87,11 @@ struct graph {
   struct value *values;
   int n_scopes, n_nodes, n_values;
   size_t capacity_scopes, capacity_nodes, capacity_values;
-  bool all_listed;    // every initializer of the main graph is listed as a graph input too
-  struct map names;   // (scope, name) -> value
-  struct map opsets;  // (root scope, domain) -> version
-  struct map paths;   // (0, path) -> scope
+  uint64_t n_unfolded;  // nodes, those of called functions once for each call; bounded by its type
+  bool all_listed;      // every initializer of the main graph is listed as a graph input too
+  struct map names;     // (scope, name) -> value
+  struct map opsets;    // (root scope, domain) -> version
+  struct map paths;     // (0, path) -> scope
 };
 
 // Builds the index and infers element types. Accepts nodes in any order. Errors (STATUS_MODEL, with

@@ -38,7 +38,7 @@ struct function {
   int n_calls;
   size_t capacity_calls;
   struct type *merged;           // of its values over all calls, from the second one on
-  uint64_t n_unfolded;           // its nodes, and those of what it calls, once for each call
+  uint64_t n_unfolded;           // see struct graph
   bool polymorphic, overflowed;  // overflowed: had more signatures than are followed
 };
 
@@ -614,18 +614,15 @@ static enum status find_references(struct inference *in, struct function *f) {
   return STATUS_OK;
 }
 
-// Engines unfold calls: forty functions that each call the next one twice are a million million
-// nodes.
-static enum status count_unfolded(struct inference *in, struct function *f) {
-  enum { UNFOLDED_MOST = 10 * 1000 * 1000 };
-  for (int i = f->first_node; i < f->end_node; i++) {
+// Nodes from first to end, and those of what they call, once for each call.
+static uint64_t count_unfolded(const struct inference *in, int first, int end) {
+  uint64_t sum = 0;
+  for (int i = first; i < end; i++) {
     int callee = in->g->nodes[i].function;
-    f->n_unfolded += callee < 0 ? 1 : in->functions[in->function_of[callee]].n_unfolded;
-    if (f->n_unfolded > UNFOLDED_MOST)
-      return fail_value(in, i, -1, "calls of functions in %s unfold to more than %d nodes",
-                        in->g->scopes[f->scope].path, UNFOLDED_MOST);
+    uint64_t nodes = callee < 0 ? 1 : in->functions[in->function_of[callee]].n_unfolded;
+    sum = nodes < UINT64_MAX - sum ? sum + nodes : UINT64_MAX;
   }
-  return STATUS_OK;
+  return sum;
 }
 
 // Visits the functions, callees first, and refuses recursion. No recursion of its own: a chain of
@@ -650,7 +647,7 @@ static enum status visit_functions(struct inference *in, struct arena *scratch) 
         next[i]++;
       if (next[i] == f->end_node) {
         TRY(find_references(in, f));
-        TRY(count_unfolded(in, f));
+        f->n_unfolded = count_unfolded(in, f->first_node, f->end_node);
         state[i] = DONE;
         depth--;
         continue;
@@ -700,6 +697,7 @@ enum status types_infer(struct graph *g, struct diag *d) {
   enum status status = visit_functions(&in, &scratch);
   arena_free(&scratch);
   TRY(status);
+  g->n_unfolded = count_unfolded(&in, 0, in.n_functions ? in.functions[0].first_node : g->n_nodes);
   set_stored_types(g);
   for (int i = 0; i < g->scopes[0].n_inputs; i++)
     TRY(set_formal(&in, -1, g->scopes[0].inputs[i], (struct type){0}));

@@ -452,11 +452,23 @@ static enum status run_graph(struct run *r, const struct graph *g, struct engine
   return status;
 }
 
+// Engines unfold calls: forty functions that each call the next one twice are a million million
+// nodes, on which one works until memory ends.
+static enum status check_size(const struct graph *g, struct diag *d) {
+  enum { UNFOLDED_MOST = 10 * 1000 * 1000 };
+  if (g->n_unfolded <= UNFOLDED_MOST)
+    return STATUS_OK;
+  diag_at(d, g->model->path, NULL, NULL);
+  return diag_fail(d, STATUS_MODEL, "its calls of local functions unfold to more than %d nodes",
+                   UNFOLDED_MOST);
+}
+
 static enum status run_in(struct run *r, struct graph *g, struct engine *engine, struct diag *d) {
   if (g->scopes[0].n_outputs == 0) {
     diag_at(d, g->model->path, NULL, NULL);
     return diag_fail(d, STATUS_MODEL, "the graph has no outputs: there is nothing to compute");
   }
+  TRY(check_size(g, d));
   TRY(make_runnable(&r->graph, g, r->scratch, d));
   trace_init(r->trace, r->graph);
   diag_at(d, g->model->path, NULL, NULL);

@@ -639,27 +639,6 @@ static void functions_that_call_each_other_are_refused(void **state) {
   refuse(f, "calls itself");
 }
 
-// Each calls the next one twice: a million million nodes to an engine that unfolds calls.
-static void functions_that_unfold_without_end_are_refused(void **state) {
-  enum { LEVELS = 40 };
-  struct fixture *f = *state;
-  struct build *b = &f->b;
-  build_opset(b, "local", 1);
-  build_input(b, "x", "float[1]");
-  build_node(b, "local.F0", "x", "y");
-  build_output(b, "y", "float[1]");
-  for (int i = 0; i < LEVELS; i++) {
-    const char *next = arena_printf(b->arena, "local.F%d", i + 1);
-    build_function_begin(b, "local", arena_printf(b->arena, "F%d", i), "a", "b", "");
-    build_opset(b, "local", 1);
-    build_node(b, i + 1 < LEVELS ? next : "Relu", "a", "h");
-    build_node(b, i + 1 < LEVELS ? next : "Relu", "h", "b");
-    build_function_end(b);
-  }
-  refuse(f, "unfold to more than 10000000 nodes");
-  assert_non_null(strstr(f->d.node, "fn:local.F"));
-}
-
 static void element_types_outside_the_enum_are_refused(void **state) {
   struct fixture *f = *state;
   relu_model(f);
@@ -744,7 +723,6 @@ int main(void) {
       TEST(an_unknown_operator_is_no_error),
       TEST(a_model_without_versions_is_refused),
       TEST(functions_that_call_each_other_are_refused),
-      TEST(functions_that_unfold_without_end_are_refused),
       TEST(element_types_outside_the_enum_are_refused),
       TEST(declared_types_outside_the_enum_are_refused),
       TEST(attribute_tensors_outside_the_enum_are_refused),

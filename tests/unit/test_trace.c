@@ -726,6 +726,31 @@ static void trace_errors_hold_no_places_of_the_engines_source(void **state) {
   fixture_end(f);
 }
 
+static void trace_refuses_calls_that_unfold_without_end(void **state) {
+  enum { LEVELS = 40 };
+  struct fixture *f = fixture_new();
+  struct build *b = &f->b;
+  build_opset(b, "local", 1);
+  build_input(b, "x", "float[6]");
+  build_node(b, "local.F0", "x", "y");
+  build_output(b, "y", "float[6]");
+  for (int i = 0; i < LEVELS; i++) {
+    const char *next = arena_printf(b->arena, "local.F%d", i + 1);
+    build_function_begin(b, "local", arena_printf(b->arena, "F%d", i), "a", "b", "");
+    build_opset(b, "local", 1);
+    build_node(b, i + 1 < LEVELS ? next : "Relu", "a", "h");
+    build_node(b, i + 1 < LEVELS ? next : "Relu", "h", "b");
+    build_function_end(b);
+  }
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(6,)", six, 24);
+  ok(&f->d, open_at(f, ""));
+  struct trace t;
+  assert_int_equal(run_all(&t, f, *state, plain), STATUS_MODEL);
+  assert_non_null(strstr(f->d.message, "unfold to more than 10000000 nodes"));
+  fixture_end(f);
+}
+
 static void trace_refuses_a_graph_without_outputs(void **state) {
   struct fixture *f = fixture_new();
   build_input(&f->b, "x", "float[6]");
@@ -804,6 +829,7 @@ int main(void) {
       cmocka_unit_test(trace_errors_ask_for_data_where_samples_are_made_up),
       cmocka_unit_test(trace_errors_name_the_node_also_without_a_name),
       cmocka_unit_test(trace_errors_hold_no_places_of_the_engines_source),
+      cmocka_unit_test(trace_refuses_calls_that_unfold_without_end),
       cmocka_unit_test(trace_refuses_a_graph_without_outputs),
       cmocka_unit_test(trace_runs_real_models),
   };
