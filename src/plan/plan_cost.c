@@ -16,6 +16,7 @@ enum work {
   WORK_ELEMENTS,     // one per element of its largest tensor
   WORK_PRODUCT,      // MatMul: 2 K per element of the output
   WORK_GEMM,         // the same, operands perhaps transposed
+  WORK_QUANTISED,    // MatMulNBits: the same, K being an attribute
   WORK_CONVOLUTION,  // 2 per element of the output and weight of its channel
   WORK_TRANSPOSED,   // the same by elements of the input
   WORK_RECURRENCE,   // 2 per weight of W and R, step and element of the batch
@@ -43,6 +44,7 @@ static const struct op_cost {
     {"Gemm", WORK_GEMM, MOVES_ALL},
     {"FusedGemm", WORK_GEMM, MOVES_ALL},
     {"GemmFastGelu", WORK_GEMM, MOVES_ALL},
+    {"MatMulNBits", WORK_QUANTISED, MOVES_ALL},
     {"Conv", WORK_CONVOLUTION, MOVES_ALL},
     {"FusedConv", WORK_CONVOLUTION, MOVES_ALL},
     {"NhwcConv", WORK_CONVOLUTION, MOVES_ALL},
@@ -272,6 +274,7 @@ static double count_work(const struct costs *c, int n, const struct op_cost *op)
   switch (op->work) {
   case WORK_PRODUCT:
   case WORK_GEMM: return 2 * output * product_length(c, node, output);
+  case WORK_QUANTISED: return 2 * output * (double)int_attribute(node, "K");
   case WORK_CONTRACTION: return 2 * output * sum_length(input, second, output);
   case WORK_CONVOLUTION: return 2 * output * channel_weights(c, node);
   case WORK_TRANSPOSED: return 2 * input * channel_weights(c, node);

@@ -404,6 +404,23 @@ static void costs_count_operations_of_products_and_convolutions(void **state) {
   assert_true(time_of(f, "unfiltered") == 2 * 2 * 3 * 2 * 2);  // by the input's elements
 }
 
+static void costs_count_operations_of_products_with_quantised_weights(void **state) {
+  struct planning *f = *state;
+  f->policy.target.matrix[FORMAT_FP32] = 0x1p-20;
+  build_opset(&f->b, "com.microsoft", 1);
+  build_input(&f->b, "x", "float[1,32]");
+  build_raw(&f->b, "q", "uint8[2,2,8]", arena_array(&f->arena, 32, 1), 32);
+  build_floats(&f->b, "s", "float[4]", (float[]){1, 2, 3, 4});
+  Onnx__NodeProto *node = build_node(&f->b, "com.microsoft.MatMulNBits", "x q s", "y");
+  build_int(&f->b, node, "K", 32);
+  build_int(&f->b, node, "N", 2);
+  build_int(&f->b, node, "bits", 4);
+  build_int(&f->b, node, "block_size", 16);
+  build_output(&f->b, "y", "float[1,2]");
+  decide(f);
+  assert_true(time_of(f, "y") == 2 * 2 * 32);
+}
+
 // Twelve products in one: the number of elements alone would not tell.
 static void costs_take_the_length_of_batched_products_from_the_shape_seen(void **state) {
   struct planning *f = *state;
@@ -573,6 +590,7 @@ int main(void) {
       TEST(plan_moves_followers_to_the_rung_where_the_cast_is_cheapest),
       TEST(plan_leaves_followers_in_their_rung_where_the_next_is_no_cheaper),
       TEST(costs_count_operations_of_products_and_convolutions),
+      TEST(costs_count_operations_of_products_with_quantised_weights),
       TEST(costs_take_the_length_of_batched_products_from_the_shape_seen),
       TEST(costs_read_of_a_table_what_is_gathered),
       TEST(costs_count_how_often_a_value_is_produced),
