@@ -1,6 +1,7 @@
 // Counts over plan and verdict, once, and two ways to print them. See summary.h.
 #include "summary.h"
 
+#include "decisions.h"
 #include "escape.h"
 #include "json.h"
 #include "plan_cost.h"
@@ -395,6 +396,29 @@ static void print_claims(const struct verdict *v, FILE *out) {
   }
 }
 
+// Outputs that fail the first claim that any fails, and depend on a selection: the first few.
+static void print_decisions(const struct run *r, FILE *out) {
+  enum { SHOWN = 4 };
+  struct arena scratch = {0};
+  const struct claim *failed = NULL;
+  int shown = 0;
+  for (int i = 0; i < r->verdict.n_claims && shown < SHOWN; i++) {
+    const struct verdict_claim *c = &r->verdict.claims[i];
+    if (c->holds || (failed && c->claim != failed))
+      continue;
+    failed = c->claim;
+    int value = graph_lookup(&r->graph, 0, c->output);
+    int node = value >= 0 ? decision_before(&r->graph, value, &scratch) : -1;
+    if (node < 0)
+      continue;
+    fprintf(out,
+            "             %s depends on what %s %s selects, and any rounding may change that\n",
+            c->output, r->graph.nodes[node].proto->op_type, graph_node_label(&r->graph, node));
+    shown++;
+  }
+  arena_free(&scratch);
+}
+
 static void print_culprit(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
   if (v->first_nonfinite >= 0)
@@ -448,8 +472,10 @@ static void print_verdict(const struct run *r, FILE *out) {
   fprintf(out, "verify       %zu %ssample%s, emulated beside fp32 in %.2f s\n", v->samples,
           v->held_out ? "held-out " : "", v->samples == 1 ? "" : "s", v->seconds);
   print_claims(v, out);
-  if (!v->holds)
+  if (!v->holds) {
     print_culprit(r, out);
+    print_decisions(r, out);
+  }
   print_labels(v, out);
   print_loads(v, r->engine, out);
 }
