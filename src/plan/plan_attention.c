@@ -53,6 +53,20 @@ static enum status largest(struct fits *f, int v, int r, double *magnitude, stru
   return STATUS_OK;
 }
 
+// Entry 6 of the engines' known faults: a mask that stays fp32 keeps the node there.
+static enum status mask_test(struct fits *f, int mask, int r, enum reason *why, int *culprit,
+                             struct diag *d) {
+  const struct fit *fit;
+  if (!graph_is_fp32(f->graph, mask))
+    return STATUS_OK;
+  TRY(fits_test(f, mask, r, &fit, d));
+  if (fit->reason != REASON_NONE) {
+    *why = REASON_ENGINE;
+    *culprit = mask;
+  }
+  return STATUS_OK;
+}
+
 enum status attention_test(struct fits *f, int n, int r, enum reason *why, int *culprit,
                            struct diag *d) {
   const struct node *node = &f->graph->nodes[n];
@@ -72,7 +86,7 @@ enum status attention_test(struct fits *f, int n, int r, enum reason *why, int *
     *why = REASON_NOT_SEEN;
   else if (!(width * scale * query * key * f->policy->margin <= format->max))
     *why = REASON_SCORES;
-  return STATUS_OK;
+  return *why == REASON_NONE ? mask_test(f, input(node, MASK), r, why, culprit, d) : STATUS_OK;
 }
 
 // Where several heads share a key, fewer than there are.

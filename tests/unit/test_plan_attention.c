@@ -100,6 +100,25 @@ static void plan_keeps_attention_of_unknown_width(void **state) {
   assert_int_equal(node_reason(f, "y"), REASON_NOT_SEEN);
 }
 
+static void plan_keeps_attention_whose_mask_stays_wide(void **state) {
+  planning_tear_down(state);
+  for (int fits = 0; fits < 2; fits++) {
+    planning_set_up(state);
+    struct planning *f = *state;
+    Onnx__NodeProto *node = attention(f, 4);
+    build_floats(&f->b, "mask", "float[1,4]", (float[]){0, 0, 0, fits ? -1e4f : -3.4e38f});
+    node->n_input = 4;
+    node->input = arena_array(&f->arena, 4, sizeof *node->input);
+    static char *const inputs[] = {"q", "k", "v", "mask"};
+    memcpy(node->input, inputs, sizeof inputs);
+    decide(f, 1, 1, 4);
+    assert_int_equal(node_format(f, "y"), fits ? FORMAT_FP16 : FORMAT_FP32);
+    assert_int_equal(node_reason(f, "y"), fits ? REASON_NONE : REASON_ENGINE);
+    if (!fits)
+      planning_tear_down(state);
+  }
+}
+
 static int64_t precision(const struct planning *f) {
   const Onnx__AttributeProto *a =
       node_attribute(f->emitted.nodes[node_of(&f->emitted, "y")].proto, "softmax_precision");
@@ -141,6 +160,7 @@ int main(void) {
       TEST(plan_bounds_scores_by_the_scale_that_is_given),
       TEST(plan_bounds_scores_in_the_format),
       TEST(plan_keeps_attention_of_unknown_width),
+      TEST(plan_keeps_attention_whose_mask_stays_wide),
       TEST(rewrite_keeps_the_softmax_of_attention_in_fp32),
       TEST(rewrite_leaves_a_precision_that_the_author_gave),
       TEST(costs_count_both_products_of_attention),
