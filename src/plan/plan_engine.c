@@ -22,9 +22,9 @@
 //    reads unless its zero point says that it is needed, which they ask of int8 and uint8 only: in
 //    front of codes in float8, negative numbers then come through. pass_quantise writes a Max.
 //    A text detector showed it; test_engine makes such a model, and says when this can go.
-// 6. ONNX Runtime 1.24 and 1.30 do not load an Attention with fp32 mask beside float16 queries: they
-//    insert Casts into its function body that are of no type. 1.32 does. So where the mask cannot be
-//    narrow (-3.4e38), the node stays fp32 (plan_attention.c).
+// 6. ONNX Runtime 1.24 and 1.30 do not load an Attention with an fp32 mask beside float16 queries:
+//    they insert Casts into its function body that are of no type. 1.32 does. So where the mask
+//    cannot be narrow (-3.4e38), the node stays fp32 (plan_attention.c).
 #include "plan_engine.h"
 
 // perm with axis 0 among the last two places and the other axes in order: what the fusion takes for

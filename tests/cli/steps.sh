@@ -253,7 +253,7 @@ m.graph.node[0].op_type = 'Softmax'  # which flattened before opset 13
 onnx.save(m, 'm.onnx')
 EOF
   quietly plan m.onnx --raise-opset 22 -o p.json
-  has out 'm.onnx: 1 nodes'
+  has out 'm.onnx: 1 node,'
 }
 
 test_a_place_that_cannot_be_written_is_refused_before_the_engine_runs() {
