@@ -64,10 +64,9 @@ install(CODE "
 install(DIRECTORY rules/ DESTINATION ${CMAKE_INSTALL_DATADIR}/narrowcast COMPONENT program
         FILES_MATCHING PATTERN "*.json")
 install(FILES README.md TYPE DOC COMPONENT program)
-install(FILES rules/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME policies.md
-        COMPONENT program)
-install(FILES rules/targets/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME targets.md
-        COMPONENT program)
+# Where README.md links to them.
+install(DIRECTORY docs rules DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program
+        FILES_MATCHING PATTERN "*.md" PATTERN man EXCLUDE)
 
 # ---- Debian packages: narrowcast, libnarrowcast0, libnarrowcast-dev ----
 

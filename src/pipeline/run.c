@@ -208,8 +208,8 @@ enum status run_divide_as_planned(struct run *r) {
   if (same)
     return STATUS_OK;
   if (count == r->plan.samples)
-    diag_warn(r->diag, "these are not the samples that the plan was made from: all %zu are used",
-              count);
+    diag_warn(r->diag, "%s not those that the plan was made from: all %zu are used",
+              r->settings->data ? "these samples are" : "the samples are made up, and", count);
   r->held_out = arena_array(&r->arena, count, sizeof *r->held_out);
   for (r->n_held_out = 0; r->n_held_out < count; r->n_held_out++)
     r->held_out[r->n_held_out] = r->n_held_out;

@@ -83,7 +83,7 @@ static void print_held_out(const struct run *r, FILE *out) {
 
 static void print_calibration(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
-  if (!p->has_trace) {
+  if (!p->has_trace || p->steps == 0) {  // a trace of checkpoints alone has no steps
     fprintf(out, "calibration  none: every tensor that is not a constant counts as not seen\n");
     return;
   }
@@ -189,8 +189,8 @@ static void print_operands(const struct run *r, const struct counts *c, FILE *ou
               : weights          ? " (--raise-opset 23 would do)"
                                  : " (--raise-opset 19 would do)");
   if (c->headroom_value >= 0)
-    fprintf(out, "             inputs may grow %s times before %s saturates\n",
-            plan_growth_text(c->headroom, growth), graph_value_label(&r->graph, c->headroom_value));
+    fprintf(out, "             %s may grow %s times before it saturates\n",
+            graph_value_label(&r->graph, c->headroom_value), plan_growth_text(c->headroom, growth));
 }
 
 // Values, no constants, that are stored times a power of two.
@@ -205,8 +205,12 @@ static void print_scales(const struct plan *p, const struct graph *g, FILE *out)
     scaled++;
   }
   if (scaled)
-    fprintf(out, "scales       %d tensor%s stored times a power of two, 2^%d to 2^%d\n", scaled,
-            scaled == 1 ? "" : "s", least, most);
+    fprintf(out, "scales       %d tensor%s stored times a power of two, ", scaled,
+            scaled == 1 ? "" : "s");
+  if (scaled && least == most)
+    fprintf(out, "2^%d\n", least);
+  else if (scaled)
+    fprintf(out, "2^%d to 2^%d\n", least, most);
 }
 
 static void print_seconds(FILE *out, double seconds) {
@@ -216,7 +220,8 @@ static void print_seconds(FILE *out, double seconds) {
 
 static void print_model_of_costs(const struct plan *p, FILE *out) {
   const struct plan_costs *c = &p->costs;
-  if (!c->target || !p->has_trace || p->tf32)
+  bool measured = p->has_trace && p->steps > 0;
+  if (!c->target || !measured || p->tf32 || plan_is_identity(p))
     return;
   fprintf(out, "modelled     for target %s: a run takes ", c->target);
   print_seconds(out, c->time_before);
@@ -315,8 +320,8 @@ static void print_plan(const struct run *r, FILE *out) {
                  "operands to it\n");
   print_promotions(r, out);
   if (p->headroom_value >= 0)
-    fprintf(out, "headroom     inputs may grow %s times before %s leaves %s\n",
-            plan_growth_text(p->headroom, growth), graph_value_label(&r->graph, p->headroom_value),
+    fprintf(out, "headroom     %s may grow %s times before it leaves %s\n",
+            graph_value_label(&r->graph, p->headroom_value), plan_growth_text(p->headroom, growth),
             formats[p->values[p->headroom_value].format].name);
   print_model_of_costs(p, out);
   print_weights(p, out);

@@ -231,7 +231,7 @@ struct plan {
   // The next two are not read back.
   double *seconds;       // modelled, of each node in each format: [node * n_ladder + rung]; or NULL
   const double *errors;  // by value: relative L2 that verify measured, NAN: not compared; or NULL
-  double headroom;       // factor by which inputs may grow before the first narrow tensor overflows
+  double headroom;       // by which the value below may grow before it overflows: the least of all
   int headroom_value;
 };
 

@@ -106,6 +106,7 @@ enum status review_emit_tensorrt(const struct review *r, const char *path, struc
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
     if (uses(r, known[i]))
       fprintf(file.out, "--%s\n", formats[known[i]].name);
+  fprintf(file.out, "--noTF32\n");  // what the plan keeps in fp32 would run in tf32 by default
   fprintf(file.out, "--precisionConstraints=obey\n");
   write_precisions(r, file.out);
   write_output_types(r, file.out);

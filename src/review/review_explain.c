@@ -21,7 +21,7 @@ static const char *const remedies[REASON_COUNT] = {
     [REASON_CLASS] = "a rule of class narrow or follow in front of this one, or --narrow with its "
                      "name",
     [REASON_KEPT] = "a run without that --keep",
-    [REASON_EDITED] = "the edit taken back",
+    [REASON_EDITED] = "undoing the edit",
     [REASON_NOT_SEEN] = "a trace with samples that reach it",
     [REASON_UNKNOWN_OP] = "an operator that the table knows",
     [REASON_SHAPE_MATH] = "nothing: shapes need exact integers",
@@ -29,7 +29,7 @@ static const char *const remedies[REASON_COUNT] = {
     [REASON_BOUNDARY] = "neighbours that run narrow too, or a target with cheaper Casts",
     [REASON_NONFINITE] = "an fp32 model that is finite on the samples",
     [REASON_RESOLUTION] = "smaller integers or angles, or \"resolution\" in the policy",
-    [REASON_OVERRIDE] = "the override taken back",
+    [REASON_OVERRIDE] = "removing the override",
     [REASON_CONTAINER] = "a model without the container",
     [REASON_CONVERTED] = "the model from before the first conversion",
     [REASON_PROMOTED] = "claims that allow its error",
@@ -137,7 +137,10 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
     fprintf(out, "\n");
   }
   print_line("noise", out);
-  fprintf(out, "signal %.3g dB above the rounding of %s, as expected\n", v->fit.sqnr_db, f->name);
+  if (isinf(v->fit.sqnr_db))
+    fprintf(out, "none: %s holds every value exactly\n", f->name);
+  else
+    fprintf(out, "signal %.3g dB above the rounding of %s, as expected\n", v->fit.sqnr_db, f->name);
 }
 
 // A constant that is stored in the operand format and in no other.

@@ -188,6 +188,7 @@ test_emit_writes_trtexec_arguments() {
   quietly emit p.json --for tensorrt -o trt.args
   empty out
   matches trt.args '^--fp16$'
+  matches trt.args '^--noTF32$'
   matches trt.args '^--precisionConstraints=obey$'
   matches trt.args '^--layerPrecisions=/stem/conv:fp16,.*,/logits:fp16,/probabilities:fp32$'
   matches trt.args '^--layerOutputTypes=/stem/conv:fp16,.*,/probabilities:fp32$'

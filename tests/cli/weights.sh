@@ -10,6 +10,8 @@ test_checkpoints_need_no_engine_and_reach_the_plan() {
   has t.json '"kind": "weight"' '"weight_steps": 2'
   quietly plan "$model" --trace t.json -o p.json
   matches out 'weights +0 of [0-9]+ need a 32-bit master copy'
+  has out 'calibration  none'
+  lacks out 'modelled'
   has p.json '"weights": ['
 }
 
