@@ -319,13 +319,13 @@ enum status run_rewrite(struct run *r) {
   arena_free(&r->round);
   spool_free(r->spool);
   r->spool = spool_new(temporary_folder(r), IN_MEMORY);
-  r->rewrite = (struct rewrite_report){0};
   r->emitted = clone_model(&r->model, &r->round);
   r->emitted.spool = r->spool;
   TRY(index_again(r, &r->emitted_graph, &r->emitted, &r->round));
-  if (plan_is_identity(&r->plan))
-    return STATUS_OK;
-  return rewrite_model(&r->emitted, &r->emitted_graph, &r->plan, &r->rewrite, &r->round, r->diag);
+  if (!plan_is_identity(&r->plan))
+    return rewrite_model(&r->emitted, &r->emitted_graph, &r->plan, &r->rewrite, &r->round, r->diag);
+  rewrite_nothing(&r->emitted_graph, &r->plan, &r->rewrite);
+  return STATUS_OK;
 }
 
 // The written file must say what the model in memory says: same nodes, same element types.

@@ -164,7 +164,7 @@ struct plan_costs {
   double time_casts;                             // s, of time_after, scale nodes included
   double traffic_before, traffic_after;          // bytes read and written by all nodes and Casts
   double traffic_casts;                          // of traffic_after, scale nodes included
-  double constants_before, constants_after;      // bytes; kept in two formats counts twice
+  double constants_before, constants_after;      // bytes, of fp32 ones; kept twice counts twice
   double activations_before, activations_after;  // bytes of all other values, not all live at once
   double fixed_share;  // of time_before: nodes that may not run narrow, so cannot become faster
   int casts;
@@ -285,6 +285,12 @@ struct copy plan_wanted_copy(const struct graph *g, const struct plan *p, int v,
 // arena. p's values must have their formats. Which of them is the stored one, p->values[v] says.
 size_t plan_copies(const struct graph *g, const struct plan *p, int v, struct copy **copies,
                    struct arena *a);
+
+// How a copy of v that is not the stored one is made: from which copy, and whether by a
+// multiplication (a scale node) or by a Cast. A factor is multiplied in fp32, where it is exact, or
+// in the format that both have. Followed again and again this ends at the stored copy.
+struct copy plan_copy_source(const struct graph *g, int v, struct copy stored, struct copy wanted,
+                             bool *scale);
 
 // The type variable whose narrowing makes node n narrow: that of its first fp32 output, else of its
 // first fp32 input; -1 if there is neither, or if its type cannot change.

@@ -369,51 +369,69 @@ double costs_cast(const struct costs *c, int v, enum format_id from, enum format
 
 // ---- the whole plan ----
 
-// What a constant or an activation takes, before and after.
+// What a constant or an activation takes, before and after. Of constants, those count whose type
+// may change; each copy of one is stored.
 static void add_memory(const struct costs *c, struct plan *p, int v, const struct copy *copies,
                        size_t n) {
   struct plan_costs *total = &p->costs;
-  bool constant = graph_constant(c->graph, v) != NULL;
+  bool constant = graph_constant(c->graph, v) != NULL, considered = p->values[v].considered;
+  if (constant && !considered)
+    return;
   double count = c->elements[v] * (constant ? 1 : c->productions[v]);
   double before = count * element_bytes(c->graph, v, FORMAT_COUNT), after = before;
-  if (plan_is_only_operand(c->graph, p, v))
+  struct copy stored = {p->values[v].format, p->values[v].scale_log2};
+  if (plan_is_only_operand(c->graph, p, v) || (constant && n > 0))
     after = 0;
-  else if (p->values[v].considered) {
-    struct copy stored = {p->values[v].format, p->values[v].scale_log2};
+  else if (considered && !constant)
     after = count * element_bytes(c->graph, v, stored.format);
-    for (size_t i = 0; i < n; i++)
-      if (!copy_equal(copies[i], stored))
-        after += count * element_bytes(c->graph, v, copies[i].format);
-  }
+  for (size_t i = 0; considered && i < n; i++)
+    if (constant || !copy_equal(copies[i], stored))
+      after += count * element_bytes(c->graph, v, copies[i].format);
   if (p->values[v].operand)
     after += operand_bytes(c, p, v, count);
   *(constant ? &total->constants_before : &total->activations_before) += before;
   *(constant ? &total->constants_after : &total->activations_after) += after;
 }
 
+// The copies of v that have been made so far, the stored one first.
+struct made {
+  struct copy *copies;
+  size_t count, capacity;
+};
+
+// One Cast or scale node, and those that it needs before it.
+static void add_copy(const struct costs *c, struct plan *p, int v, struct copy wanted,
+                     struct made *made, struct arena *a) {
+  for (size_t i = 0; i < made->count; i++)
+    if (copy_equal(made->copies[i], wanted))
+      return;
+  bool scale;
+  struct copy from = plan_copy_source(c->graph, v, made->copies[0], wanted, &scale);
+  add_copy(c, p, v, from, made, a);
+  made->copies = arena_grow(a, made->copies, &made->capacity, made->count + 1, sizeof wanted);
+  made->copies[made->count++] = wanted;
+  struct plan_costs *total = &p->costs;
+  double overhead = c->target->overhead * c->target->bandwidth;
+  double bits = formats[from.format].stored_bits + formats[wanted.format].stored_bits;
+  double bytes = c->elements[v] * (bits / 8.0);
+  *(scale ? &total->scale_nodes : &total->casts) += 1;
+  total->time_casts += c->productions[v] * (bytes + overhead);
+  total->traffic_casts += c->productions[v] * bytes;
+}
+
 static void add_copies(const struct costs *c, struct plan *p, int v, const struct copy *copies,
-                       size_t n) {
+                       size_t n, struct arena *a) {
   struct plan_costs *total = &p->costs;
   const struct value_plan *stored = &p->values[v];
-  if (!stored->considered || graph_is_constant(c->graph, v))
+  if (!stored->considered || graph_constant(c->graph, v))
     return;
-  double overhead = c->target->overhead * c->target->bandwidth;
-  for (size_t i = 0; i < n; i++) {
-    double bytes =
-        c->elements[v] *
-        ((formats[stored->format].stored_bits + formats[copies[i].format].stored_bits) / 8.0);
-    if (copies[i].format != stored->format) {
-      total->casts++;
-      total->time_casts += c->productions[v] * (bytes + overhead);
-      total->traffic_casts += c->productions[v] * bytes;
-    }
-    if (copies[i].scale_log2 != stored->scale_log2) {
-      total->scale_nodes++;
-      total->time_casts += c->productions[v] * scale_time(c, v);
-      total->traffic_casts += c->productions[v] * (scale_time(c, v) - overhead);
-    }
-  }
+  struct made made = {0};
+  made.copies = arena_grow(a, NULL, &made.capacity, 1, sizeof *made.copies);
+  made.copies[made.count++] = (struct copy){stored->format, stored->scale_log2};
+  for (size_t i = 0; i < n; i++)
+    add_copy(c, p, v, copies[i], &made, a);
   if (stored->operand) {  // a QuantizeLinear costs what a Cast does
+    double overhead = c->target->overhead * c->target->bandwidth;
     double time = costs_cast(c, v, stored->format, p->operand_format);
     total->time_casts += time;
     total->traffic_casts += time - c->productions[v] * overhead;
@@ -423,7 +441,7 @@ static void add_copies(const struct costs *c, struct plan *p, int v, const struc
 static void add_value(const struct costs *c, struct plan *p, int v, struct arena *a) {
   struct copy *copies;
   size_t n = plan_copies(c->graph, p, v, &copies, a);
-  add_copies(c, p, v, copies, n);
+  add_copies(c, p, v, copies, n, a);
   add_memory(c, p, v, copies, n);
 }
 

@@ -194,6 +194,27 @@ bool copy_equal(struct copy x, struct copy y) {
   return x.format == y.format && x.scale_log2 == y.scale_log2;
 }
 
+// True if a multiplication of v by 2^k can be written in the format itself: an exact factor, and an
+// operator that takes it.
+static bool scales_in(const struct graph *g, int v, enum format_id f, int k) {
+  const struct schema *mul =
+      schema_find(g->schemas, "", "Mul", graph_opset(g, g->values[v].scope, ""));
+  double factor = ldexp(1, k);
+  return mul && schema_allows(mul, mul->outputs[0].var, formats[f].onnx_type) &&
+         factor >= formats[f].tiny && factor <= formats[f].max;
+}
+
+struct copy plan_copy_source(const struct graph *g, int v, struct copy stored, struct copy wanted,
+                             bool *scale) {
+  int missing = wanted.scale_log2 - stored.scale_log2;
+  *scale =
+      missing != 0 && (wanted.format == FORMAT_FP32 ||
+                       (wanted.format == stored.format && scales_in(g, v, wanted.format, missing)));
+  if (*scale)
+    return (struct copy){wanted.format, stored.scale_log2};
+  return missing == 0 ? stored : (struct copy){FORMAT_FP32, wanted.scale_log2};
+}
+
 void plan_find_headroom(struct plan *p, struct graph *g) {
   p->headroom = INFINITY;
   p->headroom_value = -1;

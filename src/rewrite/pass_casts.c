@@ -86,37 +86,20 @@ static void add_copy(struct copies *c, struct copy copy, const char *name) {
   c->list[c->count++] = (struct named_copy){copy, name};
 }
 
-// True if a multiplication by 2^k can be written in the format itself: an exact factor, and an
-// operator that takes it.
-static bool scales_in(const struct copies *c, enum format_id f, int k) {
-  const struct rewrite *w = c->rewrite;
-  int opset = graph_opset(w->graph, w->graph->values[c->value].scope, "");
-  const struct schema *mul = schema_find(w->graph->schemas, "", "Mul", opset);
-  double factor = ldexp(1, k);
-  return mul && schema_allows(mul, mul->outputs[0].var, formats[f].onnx_type) &&
-         factor >= formats[f].tiny && factor <= formats[f].max;
-}
-
-// Makes a copy, by way of others if need be, under that name (NULL: a new one). A factor is
-// multiplied in fp32, where it is exact, or in the format that both have.
+// Makes a copy, by way of others if need be, under that name (NULL: a new one).
 static const char *make_copy(struct copies *c, struct copy wanted, const char *name) {
   struct rewrite *w = c->rewrite;
   const char *found = find_copy(c, wanted);
   if (found)
     return found;
-  int missing = wanted.scale_log2 - c->stored.scale_log2;
-  const char *from = find_copy(c, c->stored);
-  bool scale =
-      missing != 0 && (wanted.format == FORMAT_FP32 ||
-                       (wanted.format == c->stored.format && scales_in(c, wanted.format, missing)));
-  if (scale && wanted.format != c->stored.format)
-    from = make_copy(c, (struct copy){wanted.format, c->stored.scale_log2}, NULL);
-  else if (!scale && missing != 0)
-    from = make_copy(c, (struct copy){FORMAT_FP32, wanted.scale_log2}, NULL);
+  bool scale;
+  const char *from =
+      make_copy(c, plan_copy_source(w->graph, c->value, c->stored, wanted, &scale), NULL);
   if (!name)
     name = rewrite_name(w, c->value, wanted);
   if (scale)
-    add_scale_node(w, c->value, from, name, wanted.format, missing);
+    add_scale_node(w, c->value, from, name, wanted.format,
+                   wanted.scale_log2 - c->stored.scale_log2);
   else
     add_cast(w, c->value, from, name, wanted.format);
   add_copy(c, wanted, name);

@@ -14,7 +14,7 @@ struct rewrite_report {
   int scale_nodes;                     // Mul nodes added, by a power of two
   int narrow_initializers;             // constants stored narrow
   int copied_initializers;             // constants kept wide as well, for a wide reader
-  uint64_t bytes_before, bytes_after;  // of all constants
+  uint64_t bytes_before, bytes_after;  // of all constants that are fp32 in the source
   uint64_t saturated;  // constant elements changed because the policy says saturate or infinity
 };
 
@@ -22,5 +22,8 @@ struct rewrite_report {
 // of this model.
 enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p,
                           struct rewrite_report *report, struct arena *a, struct diag *d);
+
+// What there is to report of a plan under which the model stays as it is.
+void rewrite_nothing(struct graph *g, const struct plan *p, struct rewrite_report *report);
 
 #endif

@@ -75,4 +75,33 @@ for k in range(6):
   has out 'every claim holds'
 }
 
+# same_costs MODEL ARGUMENT...: what the plan counts is what the rewrite added.
+same_costs() {
+  timeout 120 narrowcast convert "$@" -o y.onnx --save-plan p.json --json >out 2>err || return 0
+  /usr/bin/python3 - "$@" <<'END'
+import json, sys
+run, plan = json.load(open("out")), json.load(open("p.json"))["cost"]
+cost, modelled = run["cost"], run["modelled"]
+bytes_of = lambda of: [of["constant_bytes_before"], of["constant_bytes_after"]]
+planned = [plan["casts"], plan["scale_nodes"], *plan["constant_bytes"].values()]
+made = [cost["casts"], cost["scale_nodes"], *bytes_of(cost)]
+if planned != made or bytes_of(modelled) != bytes_of(cost):
+    sys.exit(f"{sys.argv[1:]}: planned {planned} (modelled {bytes_of(modelled)}), made {made}")
+END
+}
+
+test_the_plan_counts_the_nodes_and_bytes_that_the_rewrite_adds() {
+  for policy in fp16 balanced fp8 fp4; do
+    for model in "$digits/digits.onnx" "$tiny"/*.onnx "$hazards/hazards.onnx"; do
+      same_costs "$model" --policy "$policy"
+    done
+  done
+  for model in "$digits/digits.onnx" "$hazards/hazards.onnx" "$tiny/constants.onnx"; do
+    same_costs "$model" --policy fp8 --raise-opset 19
+    same_costs "$model" --policy fp4 --raise-opset 23
+  done
+  # A graph that reads one tensor in one format at two scales.
+  [ -z "${NARROWCAST_MODELS:-}" ] || same_costs "$NARROWCAST_MODELS/basic_pitch/model.onnx"
+}
+
 run_tests
