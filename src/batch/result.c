@@ -40,6 +40,16 @@ static const char *string_of(const struct json *object, const char *key, struct 
   return json_is(item, JSON_STRING) && item->text[0] ? arena_strdup(a, item->text) : NULL;
 }
 
+// Why the result may not be worth it.
+static const char *drawbacks_of(const struct json *root, struct arena *a) {
+  const struct json *list = json_member(json_member(root, "modelled"), "drawbacks");
+  const char *all = NULL;
+  for (const struct json *m = json_first(list); m; m = m->next)
+    if (json_is(m, JSON_STRING))
+      all = all ? arena_printf(a, "%s %s", all, m->text) : arena_strdup(a, m->text);
+  return all;
+}
+
 static void take_plan(struct result *r, const struct json *root, struct arena *a) {
   const struct json *plan = json_member(root, "plan");
   r->policy = string_of(plan, "policy", a);
@@ -47,6 +57,7 @@ static void take_plan(struct result *r, const struct json *root, struct arena *a
   r->float_nodes = number_of(plan, "float_nodes");
   r->narrow_nodes = number_of(plan, "narrow_nodes");
   r->casts = number_of(json_member(root, "cost"), "casts");
+  r->drawbacks = drawbacks_of(root, a);
   const struct json *wide = json_member(plan, "fp32_by_reason");
   r->wide = arena_array(a, wide ? (size_t)json_count(wide) : 0, sizeof *r->wide);
   for (const struct json *m = json_first(wide); m; m = m->next)
@@ -239,6 +250,8 @@ static void write_plan(const struct result *r, struct json_writer *w) {
   json_integer(w, "float_nodes", r->float_nodes);
   json_integer(w, "narrow_nodes", r->narrow_nodes);
   json_integer(w, "casts", r->casts);
+  if (r->drawbacks)
+    json_string(w, "drawbacks", r->drawbacks);
   json_integer(w, "claims", r->claims);
   json_integer(w, "claims_held", r->claims_held);
   if (r->has_error)
@@ -325,6 +338,7 @@ static const struct field fields[] = {
     OPTIONAL("float_nodes", fields_read_integer, float_nodes, INT32_MAX),
     OPTIONAL("narrow_nodes", fields_read_integer, narrow_nodes, INT32_MAX),
     OPTIONAL("casts", fields_read_integer, casts, INT32_MAX),
+    OPTIONAL("drawbacks", fields_read_string, drawbacks, 0),
     OPTIONAL("claims", fields_read_integer, claims, INT32_MAX),
     OPTIONAL("claims_held", fields_read_integer, claims_held, INT32_MAX),
     {"worst_relative_l2", read_error, 0, true, 0, 0, NULL, NULL},

@@ -61,6 +61,7 @@ struct result {
   int float_nodes, narrow_nodes, casts, claims, claims_held;
   double bytes_before,
       bytes_after;  // of model files and external data; after: 0 if none is written
+  const char *drawbacks;  // ids as `convert` has them, a space between; NULL: none
   bool has_error;
   double worst_error;  // largest relative L2 of an output
   struct wide *wide;

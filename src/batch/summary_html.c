@@ -14,13 +14,22 @@ static const char style[] =
     "p{margin:.25rem 0;max-width:60rem}\n"
     ".scroll{overflow-x:auto;margin:1rem 0}\n"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:.3rem .6rem;text-align:left;vertical-align:baseline;white-space:nowrap;"
+    "th,td{padding:.3rem .45rem;text-align:left;vertical-align:baseline;white-space:nowrap;"
     "border-bottom:1px solid color-mix(in srgb,currentColor 18%,transparent)}\n"
     "thead th{background:Canvas;font-weight:600}\n"
-    "tbody th{font-weight:600;white-space:normal;overflow-wrap:anywhere;min-width:20rem;"
+    "tbody th{font-weight:600;white-space:normal;overflow-wrap:anywhere;min-width:15rem;"
     "max-width:40rem}\n"
     "tbody th div{font-weight:400;font-size:.87em;opacity:.85}\n"
     ".n{text-align:right}\n"
+    ".drawback{white-space:normal;color:light-dark(#8a4b00,#ffb454)}\n"
+    // Where the columns do not fit, each model is a paragraph of them.
+    "@media(max-width:98rem){.models thead{display:none}"
+    ".models,.models tbody{display:block}"
+    ".models tr{display:flex;flex-wrap:wrap;gap:0 1.25rem;padding:.5rem 0;"
+    "border-bottom:1px solid color-mix(in srgb,currentColor 18%,transparent)}"
+    ".models th,.models td{border:0;padding:.1rem 0;text-align:left}"
+    ".models th{flex-basis:100%;max-width:none;min-width:0}.models td:empty{display:none}"
+    ".models td[data-name]::before{content:attr(data-name) \": \";opacity:.75}}\n"
     "a{color:light-dark(#0b57a4,#8ab4f8)}\n"
     ".converted{color:light-dark(#14692f,#6fdc8c)}\n"
     ".refused{color:light-dark(#8a4b00,#ffb454)}.failed{color:light-dark(#b3261e,#ff8a80)}\n"
@@ -46,15 +55,15 @@ static void put_links(const struct result *r, const char *out, struct arena *a, 
 }
 
 // "3 of 5", where there is something to count.
-static void put_part(FILE *to, bool known, int64_t part, int64_t whole) {
-  fputs("<td class=\"n\">", to);
+static void put_part(FILE *to, const char *name, bool known, int64_t part, int64_t whole) {
+  fprintf(to, "<td class=\"n\" data-name=\"%s\">", name);
   if (known && whole)
     fprintf(to, "%" PRId64 " of %" PRId64, part, whole);
   fputs("</td>", to);
 }
 
 static void put_sizes(const struct result *r, FILE *to) {
-  fputs("<td class=\"n\">", to);
+  fputs("<td class=\"n\" data-name=\"Size\">", to);
   summary_zoo_bytes(to, r->bytes_before);
   if (r->bytes_after > 0) {
     fputs(" → ", to);
@@ -76,17 +85,23 @@ static void put_row(const struct result *r, const char *out, struct arena *a, FI
     escape_html(r->reason, to);
     fputs("</div>", to);
   }
-  fprintf(to, "</th><td class=\"%s\">%s</td><td>", outcome_name(r->outcome),
+  fprintf(to, "</th><td class=\"%s\">%s</td><td data-name=\"Policy\">", outcome_name(r->outcome),
           outcome_name(r->outcome));
   escape_html(planned ? r->policy : "", to);
-  fprintf(to, "</td><td>%s</td>", summary_zoo_inputs(r));
-  put_part(to, planned, r->narrow_nodes, r->float_nodes);
-  fprintf(to, planned ? "<td class=\"n\">%d</td>" : "<td></td>", r->casts);
+  fprintf(to, "</td><td data-name=\"Inputs\">%s</td>", summary_zoo_inputs(r));
+  put_part(to, "Narrow nodes", planned, r->narrow_nodes, r->float_nodes);
+  fprintf(to, planned ? "<td class=\"n\" data-name=\"Casts\">%d</td>" : "<td></td>", r->casts);
+  fputs("<td class=\"drawback\">", to);
+  summary_zoo_drawbacks(to, r);
+  fputs("</td>", to);
   put_sizes(r, to);
-  fprintf(to, r->has_error ? "<td class=\"n\">%.2e</td>" : "<td></td>", r->worst_error);
-  put_part(to, planned, r->claims_held, r->claims);
-  fprintf(to, "<td class=\"n\">%.1f s</td><td class=\"n\">%.0f MiB</td>", r->seconds,
-          r->peak_bytes / (1024 * 1024));
+  fprintf(to, r->has_error ? "<td class=\"n\" data-name=\"Relative L2\">%.2e</td>" : "<td></td>",
+          r->worst_error);
+  put_part(to, "Claims", planned, r->claims_held, r->claims);
+  fprintf(to,
+          "<td class=\"n\" data-name=\"Time\">%.1f s</td><td class=\"n\" data-name=\"Peak\">%.0f "
+          "MiB</td>",
+          r->seconds, r->peak_bytes / (1024 * 1024));
   put_links(r, out, a, to);
   fputs("</tr>\n", to);
 }
@@ -105,7 +120,13 @@ static void put_totals(const struct totals *t, FILE *to) {
   summary_zoo_bytes(to, t->bytes_after);
   fputs(" (", to);
   summary_zoo_share(to, t->bytes_after, t->bytes_before);
-  fprintf(to, "). Conversions took %.1f s in all.</p>\n", t->seconds);
+  fputs("). ", to);
+  if (t->with_drawbacks)
+    fprintf(to,
+            "<span class=\"drawback\">%zu with a drawback</span>: no faster than fp32 as modelled, "
+            "or moving more memory. ",
+            t->with_drawbacks);
+  fprintf(to, "Conversions took %.1f s in all.</p>\n", t->seconds);
 }
 
 static void put_wide(const struct totals *t, FILE *to) {
@@ -132,9 +153,11 @@ void summary_zoo_html(struct result *const *results, size_t count, const struct 
           style);
   put_totals(t, to);
   fputs(
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Models\"><table><thead>"
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Models\"><table "
+      "class=\"models\"><thead>"
       "<tr><th>Model</th><th>Outcome</th><th>Policy</th><th>Inputs</th><th class=\"n\">Narrow nodes"
-      "</th><th class=\"n\">Casts</th><th class=\"n\">Size</th><th class=\"n\">Relative L2"
+      "</th><th class=\"n\">Casts</th><th>Drawbacks</th><th class=\"n\">Size</th><th "
+      "class=\"n\">Relative L2"
       "</th><th class=\"n\">Claims</th><th class=\"n\">Time</th><th class=\"n\">Peak</th>"
       "<th>Files</th></tr></thead><tbody>\n",
       to);

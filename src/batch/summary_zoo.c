@@ -48,6 +48,7 @@ void summary_zoo_add_up(struct totals *t, struct result *const *results, size_t 
     t->float_nodes += r->float_nodes;
     t->narrow_nodes += r->narrow_nodes;
     t->casts += r->casts;
+    t->with_drawbacks += r->drawbacks != NULL;
     t->bytes_before += r->bytes_before;
     t->bytes_after += r->bytes_after;
     for (size_t k = 0; k < r->n_wide; k++)
@@ -132,6 +133,23 @@ static void put_casts(const struct result *r, FILE *out) {
   if (r->policy)
     fprintf(out, "%d", r->casts);
 }
+// An id that is not known stands for itself.
+void summary_zoo_drawbacks(FILE *out, const struct result *r) {
+  static const char *const texts[][2] = {{"time", "no faster"}, {"traffic", "moves more memory"}};
+  for (const char *at = r->drawbacks; at && *at;) {
+    size_t length = strcspn(at, " ");
+    const char *text = NULL;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+      if (strlen(texts[i][0]) == length && strncmp(texts[i][0], at, length) == 0)
+        text = texts[i][1];
+    fputs(at == r->drawbacks ? "" : ", ", out);
+    fprintf(out, "%.*s", text ? (int)strlen(text) : (int)length, text ? text : at);
+    at += length + (at[length] == ' ');
+  }
+}
+static void put_drawbacks(const struct result *r, FILE *out) {
+  summary_zoo_drawbacks(out, r);
+}
 static void put_before(const struct result *r, FILE *out) {
   fprintf(out, "%.0f", r->bytes_before);
 }
@@ -170,6 +188,7 @@ static const struct column columns[] = {
     {"narrow_nodes", "Narrow", true, true, put_narrow_nodes},
     {"narrow_share", "Share", true, true, put_share},
     {"casts", "Casts", true, true, put_casts},
+    {"drawbacks", "Drawbacks", false, true, put_drawbacks},
     {"bytes_before", "Bytes before", true, true, put_before},
     {"bytes_after", "Bytes after", true, true, put_after},
     {"worst_relative_l2", "Worst relative L2", true, true, put_error},
@@ -242,7 +261,7 @@ static void markdown_totals(const struct totals *t, FILE *out) {
   fprintf(out, "), %" PRId64 " Casts, %.0f bytes before and %.0f after (", t->casts,
           t->bytes_before, t->bytes_after);
   summary_zoo_share(out, t->bytes_after, t->bytes_before);
-  fputs(").\n", out);
+  fprintf(out, "); %zu with a drawback.\n", t->with_drawbacks);
 }
 
 static void write_markdown(struct result *const *results, size_t count, const struct totals *t,
@@ -294,6 +313,8 @@ static void json_row(struct json_writer *w, const struct result *r) {
     json_integer(w, "float_nodes", r->float_nodes);
     json_integer(w, "narrow_nodes", r->narrow_nodes);
     json_integer(w, "casts", r->casts);
+    if (r->drawbacks)
+      json_string(w, "drawbacks", r->drawbacks);
     json_integer(w, "claims", r->claims);
     json_integer(w, "claims_held", r->claims_held);
   }
@@ -314,6 +335,7 @@ void summary_zoo_json(struct result *const *results, size_t count, const struct 
   json_integer(&w, "float_nodes", t->float_nodes);
   json_integer(&w, "narrow_nodes", t->narrow_nodes);
   json_integer(&w, "casts", t->casts);
+  json_integer(&w, "with_drawbacks", (int64_t)t->with_drawbacks);
   json_integer(&w, "claims", t->claims);
   json_integer(&w, "claims_held", t->claims_held);
   json_number(&w, "bytes_before", t->bytes_before);
@@ -375,6 +397,11 @@ void summary_zoo_text(struct result *const *results, size_t count, const struct 
   fputs(" (", to);
   summary_zoo_share(to, t->bytes_after, t->bytes_before);
   fprintf(to, ")\n");
+  if (t->with_drawbacks)
+    fprintf(to,
+            "drawbacks    %zu of what is written: no faster than fp32 as modelled, or moves more "
+            "memory\n",
+            t->with_drawbacks);
   for (size_t i = 0; i < t->n_wide && i < MOST_REASONS; i++)
     fprintf(to, "%s %6" PRId64 " nodes of %zu model%s: %s\n", i ? "            " : "stay fp32   ",
             t->wide[i].nodes, t->wide[i].models, t->wide[i].models == 1 ? "" : "s",

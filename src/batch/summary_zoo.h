@@ -8,6 +8,7 @@
 
 struct totals {
   size_t models, by_outcome[OUTCOME_COUNT];
+  size_t with_drawbacks;  // of those written
   int64_t float_nodes, narrow_nodes, casts, claims, claims_held;
   double bytes_before, bytes_after;  // of models of which one is written
   double seconds;
@@ -48,6 +49,9 @@ void summary_zoo_html(struct result *const *results, size_t count, const struct 
 
 // The sentence for a reason of the plan; the reason itself if it is not known.
 const char *summary_zoo_reason(const char *name);
+
+// "no faster, moves more memory"; "" if there is none.
+void summary_zoo_drawbacks(FILE *out, const struct result *r);
 
 // "real" or "made up"; "" if it came to no plan.
 const char *summary_zoo_inputs(const struct result *r);

@@ -357,6 +357,29 @@ EOF
   has err '8 models, 8 done before'
 }
 
+test_what_is_converted_and_not_worth_it_is_in_the_summary() {
+  zoo
+  echo '{"overrides": [{"glob": "*", "format": "fp32", "note": "n"},
+    {"glob": "/stem/norm", "format": "fp16", "note": "alone"}]}' >o.json
+  printf '%s\n' '{"model": "zoo/digits/digits.onnx", "name": "worth"}' \
+    '{"model": "zoo/digits/digits.onnx", "name": "not", "overrides": "o.json"}' >list
+  with_code 0 batch list --out res
+  has out 'models       2: 2 converted' 'drawbacks    1 of what is written'
+  has res/summary.md '1 with a drawback' '| no faster, moves more memory |'
+  matches res/summary.csv '^not,converted,.*,"no faster, moves more memory",'
+  matches res/summary.csv '^worth,converted,fp16,made up,[0-9.,]+,,[0-9]+,'
+  matches res/summary.json '"with_drawbacks": 1,'
+  matches res/summary.json '"model": "not", .*"drawbacks": "time traffic"'
+  has res/index.html '<td class="drawback">no faster, moves more memory</td>' '1 with a drawback'
+  repeatable res >all
+  for shard in 1 2; do
+    with_code 0 batch list --out "shard$shard" --shard "$shard/2" --jobs 2
+  done
+  with_code 0 batch merge shard1 shard2 --out merged
+  repeatable merged >parts
+  same all parts
+}
+
 test_a_folder_that_cannot_be_read_is_in_the_summary() {
   zoo
   mkdir zoo/secret

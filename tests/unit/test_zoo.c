@@ -361,6 +361,7 @@ static void a_result_is_read_as_it_was_written(void **state) {
       .float_nodes = 7,
       .narrow_nodes = 5,
       .casts = 2,
+      .drawbacks = "time traffic",
       .claims = 3,
       .claims_held = 2,
       .bytes_before = 5e12,
@@ -386,6 +387,7 @@ static void a_result_is_read_as_it_was_written(void **state) {
   assert_true(back.bytes_before == 5e12 && back.seconds == 1.25 && back.peak_bytes == 4e9 &&
               back.expected_bytes == 3e9);
   assert_int_equal(back.narrow_nodes, 5);
+  assert_string_equal(back.drawbacks, "time traffic");
   assert_int_equal(back.claims_held, 2);
   assert_int_equal(back.n_wide, 2);
   assert_string_equal(back.wide[1].reason, "class");
