@@ -98,6 +98,18 @@ function readNodes(plan, byLabel) {
   });
 }
 
+// The inputs of a matrix product that it may read in a format of their own.
+const OPERANDS = 2;
+
+export const readsOperand = (node, k, tensor) => Boolean(node.operands && k < OPERANDS && tensor?.operand);
+
+// A constant that products alone read, in their operand format, is stored in that alone.
+function addStored(tensors) {
+  for (const tensor of tensors)
+    tensor.onlyOperand = Boolean(tensor.constant && tensor.operand && tensor.consumers.length &&
+      tensor.consumers.every((node) => node.inputs.every((label, k) => label !== tensor.label || readsOperand(node, k, tensor))));
+}
+
 // Nodes are tied by every name that one makes and another reads, whether or not it is a float.
 function tie(nodes, byLabel) {
   const makers = new Map();
@@ -207,6 +219,7 @@ export function load() {
   const { tensors, byLabel } = readTensors(plan);
   const nodes = readNodes(plan, byLabel);
   tie(nodes, byLabel);
+  addStored(tensors);
   addTrace(trace, byLabel);
   const sites = readSites(trace, byLabel);
   addVerdict(verdict, byLabel);
@@ -221,7 +234,8 @@ export function load() {
     max: toNumber(f.max), tiny: toNumber(f.tiny),
     min_subnormal: toNumber(f.min_subnormal), cliff: toNumber(f.cliff),
   }]));
-  return { plan, trace, verdict, vocabulary, rules, compared, formats, tensors, byLabel, nodes, sites, levels };
+  const title = document.getElementById("title")?.content.textContent ?? plan.model.file;
+  return { title, plan, trace, verdict, vocabulary, rules, compared, formats, tensors, byLabel, nodes, sites, levels };
 }
 
 // Formats that occur, the widest first.

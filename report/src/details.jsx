@@ -1,6 +1,6 @@
 // What is known of one node or tensor, beside the page: opened by a link, left with Escape.
 import { useEffect, useRef } from "preact/hooks";
-import { reasonText } from "./data.js";
+import { readsOperand, reasonText } from "./data.js";
 import { Magnitudes, Trajectory, Updates } from "./histogram.jsx";
 import { Neighbourhood } from "./network.jsx";
 import { Format, Name, Open, OpenLabel, usePage } from "./parts.jsx";
@@ -24,11 +24,31 @@ function Links({ items }) {
   );
 }
 
+const times = (scale) => (scale ? ` times ${power(scale)}` : "");
+
+// "fp8e4m3fn times 2⁶"
+const operandText = ({ format, block, scale, most }) =>
+  block ? `${shown(format)}, blocks times ${power(scale)} to ${power(most)}` : `${shown(format)}${times(scale)}`;
+
+// Why a tensor that would fit stays fp32.
+function staysWide(tensor) {
+  if (!tensor.producer && !tensor.constant)
+    return "it is an input of the model, whose types are kept, or made by a node that has no float to decide about";
+  if (tensor.producer)
+    return tensor.producer.format === "fp32" ? `node ${shown(tensor.producer.label)}, which makes it, computes in fp32`
+      : `node ${shown(tensor.producer.label)} gives it in fp32 whatever it computes in`;
+  const wide = tensor.consumers.find((node) => node.format === "fp32");
+  return wide ? `node ${shown(wide.label)} reads it in fp32` : "its readers do not agree on a narrow format";
+}
+
 function whyTensor(data, tensor) {
   const why = tensor.reason ? reasonText(data, tensor.reason) : "";
+  if (tensor.onlyOperand)
+    return `Stored in ${operandText(tensor.operand)} alone: only matrix products read it, and they read it so.`;
+  const read = tensor.operand ? ` Matrix products read it in ${operandText(tensor.operand)}.` : "";
   if (tensor.format !== "fp32")
-    return `Stored in ${tensor.format}${tensor.scale ? `, times ${power(tensor.scale)}` : ""}.${why ? ` Against the most wanted format: ${why}.` : ""}`;
-  return why ? `Stays fp32: ${why}.` : "Stays fp32: nothing that makes or reads it is narrow, though it would fit.";
+    return `Stored in ${tensor.format}${tensor.scale ? `, times ${power(tensor.scale)}` : ""}.${why ? ` Against the most wanted format: ${why}.` : ""}${read}`;
+  return `Stays fp32: ${why || staysWide(tensor)}.${read}`;
 }
 
 function Tensor({ tensor }) {
@@ -42,7 +62,7 @@ function Tensor({ tensor }) {
       <Facts rows={[
         tensor.shape && ["Shape", tensor.shape.length ? tensor.shape.join(" × ") : "scalar"],
         has(tensor.absmax) && ["Largest magnitude", number(tensor.absmax, 4)],
-        has(tensor.headroom) && ["Headroom", `${number(tensor.headroom, 4)}×`],
+        has(tensor.headroom) && ["Headroom", `${number(tensor.headroom)}×`],
         has(tensor.zero) && ["Become zero", share(tensor.zero)],
         has(tensor.subnormal) && ["Become subnormal", share(tensor.subnormal)],
         has(tensor.sqnr) && ["Expected SQNR", `${number(tensor.sqnr)} dB`],
@@ -56,7 +76,7 @@ function Tensor({ tensor }) {
         {!tensor.operand.block && <Magnitudes data={data} tensor={tensor} as={tensor.operand} />}
         <ScaleWindows of={tensor.operand.windowScales} />
         <Facts rows={[
-          has(tensor.operand.headroom) && ["Headroom", `${number(tensor.operand.headroom, 4)}×`],
+          has(tensor.operand.headroom) && ["Headroom", `${number(tensor.operand.headroom)}×`],
           has(tensor.operand.zero) && ["Become zero", share(tensor.operand.zero)],
           has(tensor.operand.subnormal) && ["Become subnormal", share(tensor.operand.subnormal)],
           has(tensor.operand.sqnr) && ["Expected SQNR", `${number(tensor.operand.sqnr)} dB`],
@@ -93,17 +113,22 @@ function ScaleWindows({ of: asked }) {
   return <p class="caption">Windows asked for {power(asked.least)} .. {power(asked.most)}, moved {plural(asked.moves, "time")}.</p>;
 }
 
-function Values({ labels, scales }) {
+function Values({ labels, scales, of: node }) {
   const { data } = usePage();
-  const rows = labels.map((label, k) => ({ label, scale: scales?.[k], tensor: data.byLabel.get(label) })).filter((row) => row.label);
+  const rows = labels.map((label, k) => {
+    const tensor = data.byLabel.get(label);
+    return { label, scale: scales?.[k], tensor, operand: node && readsOperand(node, k, tensor) ? tensor.operand : null };
+  }).filter((row) => row.label);
   if (!rows.length) return <p class="quiet">none</p>;
   return (
     <ul class="links">
-      {rows.slice(0, 2 * MOST_LINKS).map((row, k) => (
-        <li key={k}><OpenLabel label={row.label} />{" "}
-          {row.tensor && <Format name={row.tensor.format} />}
-          {row.scale ? <span class="quiet"> times {power(row.scale)}</span> : null}
-          {row.tensor && has(row.tensor.error) && row.tensor.error > 0 && <span class="quiet"> error {number(row.tensor.error)}</span>}
+      {rows.slice(0, 2 * MOST_LINKS).map(({ label, scale, tensor, operand }, k) => (
+        <li key={k}><OpenLabel label={label} />{" "}
+          {tensor && !(operand && tensor.onlyOperand) && <Format name={tensor.format} />}
+          {operand && <span class="quiet">{tensor.onlyOperand ? " " : ", read in "}<Format name={operand.format} />
+            {operand.block ? `, blocks times ${power(operand.scale)} to ${power(operand.most)}` : times(operand.scale)}</span>}
+          {!operand && scale ? <span class="quiet">{times(scale)}</span> : null}
+          {tensor && has(tensor.error) && tensor.error > 0 && <span class="quiet"> error {number(tensor.error)}</span>}
         </li>))}
       {rows.length > 2 * MOST_LINKS && <li class="quiet">and {count(rows.length - 2 * MOST_LINKS)} more</li>}
     </ul>
@@ -141,7 +166,7 @@ function Node({ node }) {
         ["Level", count(node.level + 1)],
       ]} />
       <h3>Reads</h3>
-      <Values labels={node.inputs} scales={node.inputScales} />
+      <Values labels={node.inputs} scales={node.inputScales} of={node} />
       <h3>Makes</h3>
       <Values labels={node.outputs} />
       <Neighbourhood key={node.index} node={node} />
@@ -161,7 +186,7 @@ export function Details({ item, close }) {
     <aside class="details" ref={panel} aria-labelledby="details-title" tabIndex={0}>
       <header>
         <div class="details-bar"><span class="quiet">{item.kind === "node" ? "Node" : "Tensor"}</span>
-          <Format name={item.format} />
+          <Format name={item.onlyOperand ? item.operand.format : item.format} />
           <button type="button" class="close" aria-label="Close" onClick={close}>✕</button></div>
         <h2 id="details-title" tabIndex={-1}><Name>{item.label}</Name></h2>
       </header>

@@ -58,7 +58,7 @@ function Depth() {
           x: { label: "level", ticks: Math.min(10, data.levels) , tickFormat: "d" },
           y: { type: "log", label: null, grid: true, ticks: 5, tickFormat: logTick(rows) },
           marks: [
-            Plot.dot(rows, { x: "level", y: "error", r: rows.length > 400 ? 2.2 : 3.2, fill: (t) => colour(t.format), fillOpacity: 0.75, stroke: "var(--outline)", strokeWidth: 0.6 }),
+            Plot.dot(rows, { x: "level", y: "error", r: rows.length > 400 ? 2.2 : 3.2, fill: (t) => colour(t.format), stroke: "var(--outline)", strokeWidth: 0.6 }),
             Plot.dot(rows, Plot.pointer({ x: "level", y: "error", r: 6, stroke: "var(--fg)", strokeWidth: 1.5 })),
             Plot.text(rows, Plot.pointer({ px: "level", py: "error", frameAnchor: "top-left", dx: 4, dy: 2, text: (t) => `${shown(t.label).slice(-60)}  ${number(t.error)}`, fill: "currentColor", stroke: "var(--panel)", strokeWidth: 4, fontSize: 12 })),
           ],
@@ -121,7 +121,7 @@ function Bar({ data, theme, setTheme }) {
   const next = { auto: "dark", dark: "light", light: "auto" };
   return (
     <header class="bar">
-      <a class="title" href="#"><span class={`dot ${tone}`} aria-hidden="true">{mark}</span><span class="name"><bdi>{shown(data.plan.model.file)}</bdi></span></a>
+      <a class="title" href="#"><span class={`dot ${tone}`} aria-hidden="true">{mark}</span><span class="name"><bdi>{shown(data.title)}</bdi></span></a>
       <nav aria-label="Sections">{there.map(([id, text]) => <a key={id} href={`#${id}`}>{text}</a>)}</nav>
       <button type="button" class="theme" onClick={() => setTheme(next[theme])} title="Colours of the page">Theme: {theme}</button>
     </header>
@@ -197,7 +197,7 @@ function Report({ data }) {
 }
 
 const data = load();
-document.title = `${shown(data.plan.model.file)}: ${verdictText(data)[2]}`;
+document.title = `${shown(data.title)}: ${verdictText(data)[2]}`;
 const root = document.getElementById("page");
 root.textContent = "";
 render(<Report data={data} />, root);

@@ -159,13 +159,19 @@ function drawMap(canvas, map, colours, transform, by, focus, selected) {
     g.fillStyle = colours.on;
     g.font = "4.6px system-ui, sans-serif";
     g.textBaseline = "middle";
+    const fits = (text) => {
+      const room = (most) => g.measureText(most).width <= CELL.w - 3;
+      let end = text.length;
+      while (end > 1 && !room(end < text.length ? `${text.slice(0, end)}…` : text)) end--;
+      return end < text.length ? `${text.slice(0, end)}…` : text;
+    };
     for (const c of visible) {
       if (by === "error") g.fillStyle = errorStep(c.node.error) > 2 ? colours.on : colours.fg;
       g.save();
       g.beginPath();
       g.rect(c.x, c.y, CELL.w, CELL.h);
       g.clip();
-      g.fillText(shown(c.node.op), c.x + 1.5, c.y + CELL.h / 2 + 0.3);
+      g.fillText(fits(shown(c.node.op)), c.x + 1.5, c.y + CELL.h / 2 + 0.3);
       g.restore();
     }
   }
@@ -320,6 +326,7 @@ function layOutAround(nodes) {
   return g;
 }
 
+const cutEnd = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 const cut = (text, most) => (text.length > most ? `…${text.slice(1 - most)}` : text);
 
 export function Neighbourhood({ node }) {
@@ -344,7 +351,7 @@ export function Neighbourhood({ node }) {
               <a key={id} href={hashOf(n)} aria-label={describe(n)} aria-current={n === node ? "true" : undefined}>
                 <rect x={x - BOX.w / 2} y={y - BOX.h / 2} width={BOX.w} height={BOX.h} rx="5" class={n === node ? "box here" : "box"} />
                 <rect x={x - BOX.w / 2} y={y - BOX.h / 2 + 4} width="4" height={BOX.h - 8} rx="2" fill={colour(n.format)} />
-                <text x={x - BOX.w / 2 + 10} y={y - 3} class="op">{cut(shown(n.op), 19)}</text>
+                <text x={x - BOX.w / 2 + 10} y={y - 3} class="op">{cutEnd(shown(n.op), 16)}</text>
                 <text x={x - BOX.w / 2 + 10} y={y + 10} class="sub">{cut(shown(n.label), 19)}</text>
                 <title>{describe(n)}</title>
               </a>

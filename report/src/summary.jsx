@@ -128,10 +128,10 @@ function headroomsOf(data) {
   const out = [];
   const { headroom } = data.plan;
   if (headroom?.value)
-    out.push({ label: headroom.value, factor: toNumber(headroom.factor), what: `leaves ${shown(data.byLabel.get(headroom.value)?.format ?? "its format")}` });
+    out.push({ label: headroom.value, factor: toNumber(headroom.factor), what: "leaves", format: data.byLabel.get(headroom.value)?.format ?? "its format" });
   const first = firstToSaturate(data);
   if (first)
-    out.push({ label: first.label, factor: first.operand.headroom, what: `saturates in ${shown(first.operand.format)}` });
+    out.push({ label: first.label, factor: first.operand.headroom, what: "saturates in", format: first.operand.format });
   return out.sort((a, b) => a.factor - b.factor);
 }
 
@@ -152,7 +152,7 @@ export function Figures() {
           {number(toNumber(worst.relative_l2))}</Figure>}
         {accuracy && <Figure label="Accuracy" detail={`fp32: ${share(accuracy.fp32_right / accuracy.labelled)} of ${plural(accuracy.labelled, "label")}`}>
           {share(accuracy.narrow_right / accuracy.labelled)}</Figure>}
-        {headrooms.map(({ label, factor, what }) => <Figure key={what} label="Headroom" detail={<>before <OpenLabel label={label} /> {what}</>}>
+        {headrooms.map(({ label, factor, what, format }) => <Figure key={what} label={headrooms.length > 1 ? `Headroom in ${shown(format)}` : "Headroom"} detail={<>before <OpenLabel label={label} /> {what} {shown(format)}</>}>
           {number(factor)}×</Figure>)}
         {cost?.seconds && !isTf32(data) && <Figure label="Modelled time" detail={`${seconds(cost.seconds.before)} in fp32, on ${shown(cost.modelled_for.target)}`}>
           {seconds(cost.seconds.after)}</Figure>}
@@ -353,7 +353,7 @@ export function Cost() {
   const casts = cost.casts ?? 0;
   return (
     <Section id="cost" title="Where bytes and time go"
-      note={`Modelled, not measured, for one run on target ${shown(cost.modelled_for.target)}: a node takes the longer of its arithmetic and its traffic. ${plural(casts, "Cast")} ${casts === 1 ? "is" : "are"} added${cost.nodes_wide_only_for_casts ? `; ${plural(cost.nodes_wide_only_for_casts, "node")} could be narrow and stay${cost.nodes_wide_only_for_casts === 1 ? "s" : ""} fp32 because Casts would cost more` : ""}.`}>
+      note={`Modelled, not measured, for one run on target ${shown(cost.modelled_for.target)}: a node takes the longer of its arithmetic and its traffic. ${plural(casts, "Cast")} ${cost.scale_nodes ? `and ${plural(cost.scale_nodes, "scale node")} are` : casts === 1 ? "is" : "are"} added${cost.nodes_wide_only_for_casts ? `; ${plural(cost.nodes_wide_only_for_casts, "node")} could be narrow and stay${cost.nodes_wide_only_for_casts === 1 ? "s" : ""} fp32 because Casts would cost more` : ""}.`}>
       <div class="two">
         <div>
           <h3>A run, in fp32 and as planned</h3>

@@ -11,7 +11,7 @@ export function number(x, digits = 3) {
   if (!Number.isFinite(x)) return x < 0 ? "−∞" : "∞";
   if (x === 0) return "0";
   const size = Math.abs(x);
-  if (size >= 1e5 || size < 1e-3) return minus(x.toExponential(digits - 1).replace("e+", "e"));
+  if (size >= 1e6 || size < 1e-3) return minus(x.toExponential(digits - 1).replace("e+", "e"));
   return minus(String(Number(x.toPrecision(digits))));
 }
 

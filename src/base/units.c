@@ -1,6 +1,7 @@
 // Amounts with their units. See units.h.
 #include "units.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -19,5 +20,23 @@ const char *units_seconds(double seconds, char text[UNITS_TEXT]) {
   for (; seconds < 1 && unit + 1 < sizeof names / sizeof names[0]; unit++)
     seconds *= 1e3;
   snprintf(text, UNITS_TEXT, "%.3g %s", seconds, names[unit]);
+  return text;
+}
+
+const char *units_factor(double factor, char text[UNITS_TEXT]) {
+  if (factor >= 1000 && factor < 1e6) {
+    double step = factor < 1e4 ? 10 : factor < 1e5 ? 100 : 1000;
+    snprintf(text, UNITS_TEXT, "%.0f", round(factor / step) * step);
+  } else {
+    snprintf(text, UNITS_TEXT, "%.3g", factor);
+  }
+  return text;
+}
+
+const char *units_share(double share, char text[UNITS_TEXT]) {
+  if (share > 0 && share < 1e-4)
+    snprintf(text, UNITS_TEXT, "< 0.01 %%");
+  else
+    snprintf(text, UNITS_TEXT, "%.3g %%", 100 * share);
   return text;
 }

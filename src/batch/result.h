@@ -60,7 +60,7 @@ struct result {
   const char *statistics;
   int float_nodes, narrow_nodes, casts, claims, claims_held;
   double bytes_before,
-      bytes_after;  // of model files and external data; after: 0 if none is written
+      bytes_after;        // of model files and external data; after: 0 if none is written
   const char *drawbacks;  // ids as `convert` has them, a space between; NULL: none
   bool has_error;
   double worst_error;  // largest relative L2 of an output

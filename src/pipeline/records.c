@@ -46,11 +46,22 @@ static enum status save_text(const char *text, const char *path, struct diag *d)
   return file_commit(&file, d);
 }
 
+// Where each model has a folder of its own, it is that which tells them apart: "digits/model.onnx".
+static const char *title_of(const char *path) {
+  const char *name = file_base(path), *begin = name;
+  if (strcmp(name, "model.onnx") != 0 || name == path)
+    return NULL;
+  for (begin = name - 1; begin > path && begin[-1] != '/';)
+    begin--;
+  bool named = *begin != '/' && *begin != '.';
+  return named ? begin : NULL;
+}
+
 static enum status save_report(struct run *r, const struct texts *texts) {
   static const char *const names[REPORT_PARTS] = {"the plan", "the trace", "the verdict"};
   const char *path = r->settings->report, *end = strrchr(path, '.');
   bool markdown = end && strcmp(end, ".md") == 0;
-  struct report report = {0};
+  struct report report = {.title = title_of(r->settings->model)};
   enum status status = STATUS_OK;
   for (int i = 0; i < REPORT_PARTS && status == STATUS_OK; i++)
     if (texts->of[i])

@@ -232,10 +232,11 @@ static void print_model_of_costs(const struct plan *p, FILE *out) {
     print_seconds(out, c->time_casts);
     fprintf(out, ")");
   }
-  fprintf(out, "; %.1f %% of the time cannot speed up", 100 * c->fixed_share);
+  char text[UNITS_TEXT];
+  fprintf(out, "; %s of the time cannot speed up", units_share(c->fixed_share, text));
   // At 100 nobody is held up by it; what prints as 1 is no speed-up.
   if (costs_most_speedup(c) < 100 && costs_most_speedup(c) >= 1.005)
-    fprintf(out, ": at most %.3g times faster", costs_most_speedup(c));
+    fprintf(out, ": at most %s times faster", units_factor(costs_most_speedup(c), text));
   fprintf(out, "\n");
   fprintf(out, "             moves ");
   print_bytes(out, c->traffic_before);

@@ -1,6 +1,8 @@
 // The limits of a plan's claims, as sentences with this plan's numbers. See plan_limits.h.
 #include "plan_limits.h"
 
+#include "units.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,10 +32,11 @@ static int count_not_seen(const struct plan *p) {
 }
 
 const char *plan_growth_text(double factor, char text[GROWTH_TEXT]) {
+  char number[UNITS_TEXT];
   if (factor > 1e6)
     snprintf(text, GROWTH_TEXT, "more than 1e6");
   else
-    snprintf(text, GROWTH_TEXT, "about %.3g", factor);
+    snprintf(text, GROWTH_TEXT, "about %s", units_factor(factor, number));
   return text;
 }
 

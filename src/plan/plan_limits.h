@@ -11,7 +11,7 @@ typedef void limit_use(void *context, const char *id, const char *text);
 void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *use, void *context);
 
 // How much something may grow, for people: "about 32", and no digits where they mean nothing.
-enum { GROWTH_TEXT = 32 };
+enum { GROWTH_TEXT = 40 };
 const char *plan_growth_text(double factor, char text[GROWTH_TEXT]);
 
 #endif

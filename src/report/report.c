@@ -4,6 +4,7 @@
 // strings, where an escape means the same.
 #include "report.h"
 #include "embedded.h"
+#include "escape.h"
 #include "file.h"
 #include "format.h"
 #include "plan.h"
@@ -121,6 +122,11 @@ void report_html(const struct report *r, FILE *out) {
   const char *place = template->name ? strstr(template->text, marker) : NULL;
   assert(place);  // built in, and test_report.c looks for it
   fwrite(template->text, 1, (size_t)(place - template->text), out);
+  if (r->title) {
+    fputs("<template id=\"title\">", out);
+    escape_html(r->title, out);
+    fputs("</template>\n", out);
+  }
   open_data("data-vocabulary", out);
   write_vocabulary(out);
   fputs("</script>\n", out);

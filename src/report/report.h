@@ -17,6 +17,7 @@ struct report_source {
 struct report {
   struct report_source parts[REPORT_PARTS];
   struct arena arena;  // of what is read
+  const char *title;   // of the page; NULL: what the plan calls the model's file
 };
 
 // Adds a part: a file, or text that is kept by the caller and named `file` in messages. Errors:

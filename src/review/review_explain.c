@@ -3,6 +3,7 @@
 // another outcome. Everything is from the plan file; a trace and a verdict add what they measured.
 #include "json.h"
 #include "review.h"
+#include "units.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,7 +89,8 @@ static void print_line(const char *what, FILE *out) {
 }
 
 static void print_percent(FILE *out, double share) {
-  fprintf(out, "%.3g %%", 100 * share);
+  char text[UNITS_TEXT];
+  fputs(units_share(share, text), out);
 }
 
 // A share beside the largest that passes.
@@ -106,6 +108,7 @@ static void print_share(const char *what, double share, double most, FILE *out) 
 }
 
 static void print_numbers(const struct review *r, const struct review_value *v, FILE *out) {
+  char factor[UNITS_TEXT];
   const struct plan_thresholds *t = &r->thresholds;
   const struct format *f = &formats[r->ladder[0]];
   if (isnan(v->fit.absmax)) {
@@ -116,8 +119,8 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
   if (f->id == FORMAT_FP32)
     return;  // nothing was tried
   print_line("range", out);
-  fprintf(out, "largest magnitude %.4g; %s ends at %.5g, %.3g times that", v->fit.absmax, f->name,
-          f->max, v->fit.headroom);
+  fprintf(out, "largest magnitude %.4g; %s ends at %.5g, %s times that", v->fit.absmax, f->name,
+          f->max, units_factor(v->fit.headroom, factor));
   double needed = v->constant || isnan(t->margin) ? 1 : t->margin;
   fprintf(out, ", at least %.3g: %s\n", needed,
           v->fit.reason == REASON_OVERFLOW || v->fit.headroom < needed ? "FAILS" : "passes");
@@ -151,8 +154,24 @@ static bool only_operand(const struct review *r, const struct review_value *v) {
   return v->constant && v->is_operand && r->has_operand_format;
 }
 
+// "fp16", "fp16 times 2^-3"
+static void print_stored(enum format_id format, int scale_log2, FILE *out) {
+  fputs(name_of(format), out);
+  if (scale_log2)
+    fprintf(out, " times 2^%d", scale_log2);
+}
+
+static void print_operand_copy(const struct review *r, const struct review_value *v, FILE *out) {
+  if (v->operand_block)
+    fprintf(out, "%s, blocks times 2^%d to 2^%d", name_of(r->operand_format), v->operand_scale,
+            v->operand_scale_most);
+  else
+    print_stored(r->operand_format, v->operand_scale, out);
+}
+
 // How matrix products read it.
 static void print_operand(const struct review *r, const struct review_value *v, FILE *out) {
+  char factor[UNITS_TEXT];
   if (!v->is_operand || !r->has_operand_format)
     return;
   print_line("operand", out);
@@ -164,9 +183,9 @@ static void print_operand(const struct review *r, const struct review_value *v, 
             v->operand_scale_most, v->operand_sqnr_db);
     return;
   }
-  fprintf(out,
-          "read in %s times 2^%d; %.3g times its magnitude would fit, %.3g dB above rounding\n",
-          name_of(r->operand_format), v->operand_scale, v->operand_headroom, v->operand_sqnr_db);
+  fprintf(out, "read in %s times 2^%d; %s times its magnitude would fit, %.3g dB above rounding\n",
+          name_of(r->operand_format), v->operand_scale, units_factor(v->operand_headroom, factor),
+          v->operand_sqnr_db);
 }
 
 static void print_range(const struct review_range *s, FILE *out) {
@@ -216,6 +235,7 @@ static const struct review_node *decider(const struct review *r, const struct re
 }
 
 static void print_value_outcome(const struct review *r, const struct review_value *v, FILE *out) {
+  char factor[UNITS_TEXT];
   const struct review_node *n = decider(r, v);
   print_line("because", out);
   if (only_operand(r, v))
@@ -233,16 +253,19 @@ static void print_value_outcome(const struct review *r, const struct review_valu
     fprintf(out, "it follows the nodes around it");
   } else {
     double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
-    fprintf(out, "it fails for %s if its magnitude grows %.3g times", name_of(r->ladder[0]),
-            v->fit.headroom / margin);
+    fprintf(out, "it fails for %s if its magnitude grows %s times", name_of(r->ladder[0]),
+            units_factor(v->fit.headroom / margin, factor));
   }
   fprintf(out, "\n");
 }
 
 static void explain_value(const struct review *r, const struct review_range *ranges,
                           const struct review_value *v, FILE *out) {
-  fprintf(out, "%s %s: %s", v->constant ? "constant" : "tensor", v->label,
-          name_of(only_operand(r, v) ? r->operand_format : v->format));
+  fprintf(out, "%s %s: ", v->constant ? "constant" : "tensor", v->label);
+  if (only_operand(r, v))
+    print_operand_copy(r, v, out);
+  else
+    fputs(name_of(v->format), out);
   if (v->scale_log2)
     fprintf(out, ", scaled by 2^%d", v->scale_log2);
   if (v->fit.reason != REASON_NONE)
@@ -276,16 +299,28 @@ static void print_rule(const struct review *r, const struct review_node *n, FILE
   }
 }
 
+enum { OPERANDS = 2 };  // inputs of a matrix product that it may read in a format of their own
+
 static void print_ends(const struct review *r, const char *what, const struct review_end *ends,
-                       int count, FILE *out) {
+                       int count, bool narrow_operands, FILE *out) {
   int shown = 0;
   print_line(what, out);
   for (int k = 0; k < count; k++) {
     if (!ends[k].label[0])
       continue;  // left out
     fprintf(out, "%s%s", shown++ ? ", " : "", ends[k].label);
-    if (ends[k].value >= 0)
-      fprintf(out, " (%s)", name_of(r->values[ends[k].value].format));
+    if (ends[k].value < 0)
+      continue;
+    const struct review_value *v = &r->values[ends[k].value];
+    bool as_operand = narrow_operands && k < OPERANDS && v->is_operand && r->has_operand_format;
+    fprintf(out, " (");
+    if (!as_operand || !only_operand(r, v))
+      print_stored(v->format, v->scale_log2, out);
+    if (as_operand) {
+      fprintf(out, only_operand(r, v) ? "" : ", read in ");
+      print_operand_copy(r, v, out);
+    }
+    fprintf(out, ")");
   }
   fprintf(out, shown ? "\n" : "none\n");
 }
@@ -333,11 +368,12 @@ static const struct review_value *tightest(const struct review *r, const struct 
 }
 
 static void print_narrow_remedy(const struct review *r, const struct review_node *n, FILE *out) {
+  char factor[UNITS_TEXT];
   const struct review_value *v = tightest(r, n);
   double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
   if (v && n->format == r->ladder[0] && v->scale_log2 == 0)
-    fprintf(out, "it fails for %s if %s grows %.3g times; ", name_of(n->format), v->label,
-            v->fit.headroom / margin);
+    fprintf(out, "it fails for %s if %s grows %s times; ", name_of(n->format), v->label,
+            units_factor(v->fit.headroom / margin, factor));
   fprintf(out, "it stays fp32 with --keep and its name");
 }
 
@@ -374,8 +410,8 @@ static void explain_node(const struct review *r, const struct review_node *n, FI
   }
   if (v >= 0)
     print_numbers(r, &r->values[v], out);
-  print_ends(r, "reads", n->inputs, n->n_inputs, out);
-  print_ends(r, "gives", n->outputs, n->n_outputs, out);
+  print_ends(r, "reads", n->inputs, n->n_inputs, n->narrow_operands, out);
+  print_ends(r, "gives", n->outputs, n->n_outputs, false, out);
   print_operands(r, n, out);
   print_times(r, n, out);
   for (int k = 0; k < n->n_outputs; k++) {

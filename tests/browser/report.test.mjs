@@ -1,7 +1,7 @@
 // The HTML report in Chromium, as its reader meets it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -115,7 +115,7 @@ test("operands_in_8_bits_are_told_as_the_command_line_tells_them", async () => {
   const [narrow] = matched(text, /plan +(\d+) of \d+ float nodes narrow/);
   const [products, of, tensors] = matched(text, /operands +(\d+) of (\d+) matrix products read theirs in fp8e4m3fn: (\d+) tensors/);
   const [saturates] = matched(text, /may grow about ([\d.]+) times before \S+ saturates/);
-  const [leaves] = matched(text, /may grow about ([\d.e+]+) times before \S+ leaves fp16/);
+  const [leaves] = matched(text, /may grow about ([\d.]+) times before \S+ leaves fp16/);
   assert.ok(Number(products) > 0 && Number(saturates) < Number(leaves));
   await withPage(html, {}, async (page) => {
     const figures = page.locator(".figures .figure");
@@ -123,7 +123,9 @@ test("operands_in_8_bits_are_told_as_the_command_line_tells_them", async () => {
     const headrooms = await figures.filter({ hasText: "Headroom" }).allInnerTexts();
     assert.equal(headrooms.length, 2);
     assert.ok(headrooms[0].includes(`${saturates}×`) && /saturates in fp8e4m3fn/.test(headrooms[0]), headrooms[0]);
-    assert.match(headrooms[1], /leaves fp16/);
+    assert.match(headrooms[0], /^Headroom in fp8e4m3fn/);
+    assert.match(headrooms[1], /^Headroom in fp16[^]*leaves fp16/);
+    assert.ok(headrooms[1].includes(`${leaves}×`), headrooms[1]);
     const legend = (await page.locator(".format-bar-block .legend").innerText()).replace(/\s+/g, " ");
     assert.ok(legend.includes(`fp8e4m3fn operands of ${products} of ${of} matrix products: ${tensors} tensors`), legend);
     assert.match(await page.locator("#limits").innerText(), new RegExp(`Of ${tensors} tensors read in fp8e4m3fn`));
@@ -131,6 +133,35 @@ test("operands_in_8_bits_are_told_as_the_command_line_tells_them", async () => {
     await page.locator("#nodes").getByRole("button", { name: "fp8e4m3fn", exact: true }).click();
     await eventually(() => rowCount(page, "nodes"), Number(products));
     assert.equal(await page.locator("#verdict").getByText("session.disable_quant_qdq = 1").count(), Number(/disable_quant_qdq/.test(text)));
+  });
+});
+
+test("a_node_and_its_operands_say_in_which_format_and_at_which_scale_they_are_read", async () => {
+  const { html, plan } = told("read", "--policy", "fp8", "--raise-opset", "19");
+  const node = plan.nodes.find((n) => n.operands && n.inputs[0] === "image");
+  const scaleOf = (name) => plan.values.find((v) => v.value === name).operand.scale_log2;
+  const power = (k) => `2${String(k).replace(/./g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]))}`;
+  const [input, weight] = node.inputs;
+  await withPage(html, {}, async (page) => {
+    await page.evaluate((label) => { location.hash = `#node=${encodeURIComponent(label)}`; }, node.node);
+    await page.locator(".details").getByRole("heading", { name: node.node }).waitFor();
+    const text = (await page.locator(".details").innerText()).replace(/\s+/g, " ");
+    assert.ok(text.includes(`${input} fp32, read in fp8e4m3fn times ${power(scaleOf(input))}`), text);
+    assert.ok(text.includes(`${weight} fp8e4m3fn times ${power(scaleOf(weight))}`), text);
+    await page.evaluate((label) => { location.hash = `#tensor=${encodeURIComponent(label)}`; }, input);
+    await page.locator(".details").getByRole("heading", { name: input }).waitFor();
+    const why = await page.locator(".details .why").innerText();
+    assert.match(why, /^Stays fp32: it is an input of the model/);
+    assert.ok(why.includes(`Matrix products read it in fp8e4m3fn times ${power(scaleOf(input))}.`), why);
+  });
+});
+
+test("a_file_called_model_is_titled_with_its_folder", async () => {
+  mkdirSync(file("<some> folder"), { recursive: true });
+  copyFileSync(`${root}models/digits/digits.onnx`, file("<some> folder/model.onnx"));
+  narrowcast("convert", file("<some> folder/model.onnx"), "-o", file("titled.onnx"), "--report", file("titled.html"));
+  await withPage(file("titled.html"), {}, async (page) => {
+    assert.match(await page.title(), /^<some> folder\/model\.onnx: /);
   });
 });
 

@@ -24,6 +24,15 @@ test_explain_needs_the_plan_alone() {
     'reads      logits (fp16)' 'us in fp16' 'us in fp32' '--narrow'
 }
 
+test_explain_says_how_each_operand_is_read() {
+  planned --policy fp8 --raise-opset 19
+  quietly explain p.json /stem/conv
+  matches out '^  reads +image \(fp32, read in fp8e4m3fn times 2\^-?[0-9]+\), [^ ]+ \(fp8e4m3fn times 2\^-?[0-9]+\)'
+  quietly explain p.json '*'
+  matches out '^constant [^ ]+: fp8e4m3fn times 2\^-?[0-9]+$'
+  lacks out 'e+03 times'
+}
+
 test_explain_takes_globs_and_constants() {
   planned
   quietly explain p.json 'stem*'

@@ -77,7 +77,7 @@ for k in range(6):
 
 # same_costs MODEL ARGUMENT...: what the plan counts is what the rewrite added.
 same_costs() {
-  timeout 120 narrowcast convert "$@" -o y.onnx --save-plan p.json --json >out 2>err || return 0
+  timeout 120 narrowcast convert "$@" -o y.onnx --save-plan p.json --json >out 2>err
   /usr/bin/python3 - "$@" <<'END'
 import json, sys
 run, plan = json.load(open("out")), json.load(open("p.json"))["cost"]
@@ -93,6 +93,7 @@ END
 test_the_plan_counts_the_nodes_and_bytes_that_the_rewrite_adds() {
   for policy in fp16 balanced fp8 fp4; do
     for model in "$digits/digits.onnx" "$tiny"/*.onnx "$hazards/hazards.onnx"; do
+      [ "$model" = "$tiny/duplicate_node_names.onnx" ] && continue # no engine takes it
       same_costs "$model" --policy "$policy"
     done
   done
