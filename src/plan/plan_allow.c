@@ -125,12 +125,20 @@ static bool follows(const struct graph *g, int n, int k, int *own, int *followed
   return *followed != FOLLOWS_NOTHING && *followed != *own;
 }
 
+// RMSNormalization has two variables, but is defined by a function that multiplies what has the
+// type of its input by the scale: with two types no engine loads it.
+static bool has_one_type(const struct node *node) {
+  return node_is(node->proto, "RMSNormalization");
+}
+
 // The variables that must be narrow if the node's main one is, itself included; 0: it cannot be.
 static uint64_t narrow_together(const struct graph *g, int n) {
   int main_var = plan_main_variable(g, n), own, followed;
   if (main_var < 0)
     return 0;
   uint64_t together = 1ull << main_var;
+  for (int k = 0; k < g->nodes[n].n_inputs && has_one_type(&g->nodes[n]); k++)
+    together |= 1ull << schema_input(g->nodes[n].schema, k)->var;
   for (int k = 0; k < g->nodes[n].n_outputs; k++)
     if (follows(g, n, k, &own, &followed) && (own == main_var || followed == main_var)) {
       if (followed == TYPE_STAYS)
@@ -184,6 +192,8 @@ enum status allow_wide_variables(struct planner *pl, int n, struct diag *d) {
   const struct node *node = &pl->graph->nodes[n];
   struct node_plan *out = &pl->plan->nodes[n];
   int main_var = plan_main_variable(pl->graph, n);
+  if (has_one_type(node))
+    return STATUS_OK;
   for (int k = 0; k < node->n_inputs; k++) {
     const struct formal *f = holds_positions(node, k) ? schema_input(node->schema, k) : NULL;
     if (f && f->var != main_var && graph_is_fp32(pl->graph, node->inputs[k]))

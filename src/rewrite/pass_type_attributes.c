@@ -1,7 +1,9 @@
 // Nodes whose output type is written in an attribute (ConstantOfShape's `value`, `dtype` of the
 // random generators, `to` of a Cast that follows): the attribute says the narrow type. Which
 // attribute that is, the operator table says. Attention takes its softmax in the type of its inputs
-// unless softmax_precision says otherwise, so a narrow one is told to take it in fp32, as it was.
+// unless softmax_precision says otherwise, so a narrow one is told to take it in fp32, as it was. A
+// Cast that is left with nothing to do, since what it reads is as narrow, becomes an Identity: ONNX
+// Runtime 1.30 puts Casts of no type around one of float16 to float16, and does not load it.
 #include "pass.h"
 #include "proto.h"
 #include "tensor.h"
@@ -43,6 +45,23 @@ static void keep_softmax_wide(struct rewrite *w, Onnx__NodeProto *proto) {
     proto_add_int(w->arena, proto, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
 }
 
+static void drop_idle_cast(struct rewrite *w, int n) {
+  const struct node *node = &w->graph->nodes[n];
+  if (!node_is(node->proto, "Cast"))
+    return;
+  enum format_id makes = plan_output_format(w->graph, w->plan, n, 0);
+  if (makes == FORMAT_COUNT)
+    return;
+  int v = node->inputs[0];
+  int reads = graph_is_fp32(w->graph, v)
+                  ? formats[plan_input_format(w->graph, w->plan, n, 0)].onnx_type
+                  : w->graph->values[v].type.elem_type;
+  if (reads != formats[makes].onnx_type)
+    return;
+  node->proto->op_type = arena_strdup(w->arena, "Identity");
+  node->proto->n_attribute = 0;
+}
+
 enum status pass_type_attributes(struct rewrite *w, struct diag *d) {
   for (int n = 0; n < w->graph->n_nodes; n++) {
     const struct node *node = &w->graph->nodes[n];
@@ -57,6 +76,7 @@ enum status pass_type_attributes(struct rewrite *w, struct diag *d) {
       if (f != FORMAT_COUNT && f != FORMAT_FP32)
         TRY(write_type(w, n, rule->attribute, f, d));
     }
+    drop_idle_cast(w, n);
   }
   return STATUS_OK;
 }

@@ -48,7 +48,7 @@ static void carrying_loop(struct planning *f, const char *outputs, const char *s
 static void first_output(struct planning *f, const struct model *m, float y[4]) {
   struct model copy = clone_model(m, &f->arena);
   struct packed_model packed;
-  struct engine *engine;
+  struct engine *engine = NULL;
   struct session *session = NULL;
   const float x[] = {1, 2, 3, 4};
   const struct array in = {

@@ -294,6 +294,27 @@ static void masked(struct planning *f, enum constants_rule rule, const float *wa
   assert_int_equal(f->report.saturated, 1);
 }
 
+// Of fp32 to fp32, and of the author's fp16 to what was fp32.
+static void rewrite_makes_an_identity_of_a_cast_that_has_nothing_to_do(void **state) {
+  struct planning *f = *state;
+  f->policy.rules[2].class = CLASS_NARROW;  // the rule for Casts
+  build_input(&f->b, "x", "float[2,2]");
+  build_input(&f->b, "half", "float16[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "a");
+  build_int(&f->b, build_node(&f->b, "Cast", "a", "b"), "to", FLOAT);
+  build_int(&f->b, build_node(&f->b, "Cast", "half", "c"), "to", FLOAT);
+  build_node(&f->b, "Add", "b c", "d");
+  build_node(&f->b, "MatMul", "d w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  for (const char *const *name = (const char *const[]){"b", "c", NULL}; *name; name++) {
+    assert_string_equal(emitted_node(f, *name)->op_type, "Identity");
+    assert_int_equal(emitted_node(f, *name)->n_attribute, 0);
+    assert_int_equal(emitted_type(f, *name), FLOAT16);
+  }
+}
+
 static void rewrite_saturates_constants_if_the_policy_says_so(void **state) {
   masked(*state, CONSTANTS_SATURATE, (float[]){1, -65504, INFINITY, -INFINITY});
 }
@@ -335,6 +356,7 @@ int main(void) {
       TEST(rewrite_narrows_the_constants_of_subgraphs_and_functions),
       TEST(rewrite_casts_what_a_sparse_initializer_holds),
       TEST(rewrite_writes_types_into_attributes),
+      TEST(rewrite_makes_an_identity_of_a_cast_that_has_nothing_to_do),
       TEST(rewrite_saturates_constants_if_the_policy_says_so),
       TEST(rewrite_makes_constants_infinite_if_the_policy_says_so),
       TEST(rewrite_takes_many_constants_that_need_copies),

@@ -57,6 +57,21 @@ static void plan_refuses_a_value_beyond_the_margin(void **state) {
   assert_int_equal(value_format(f, "w"), FORMAT_FP32);
 }
 
+// Its scale and result may have another type than its input by the signature, but not by the
+// definition.
+static void plan_keeps_rms_normalization_of_a_wide_input_wide(void **state) {
+  struct planning *f = *state;
+  build_begin(&f->b, &f->arena, 23);
+  f->policy.rules[0] = (struct rule){
+      .id = "norms", .op_globs = (const char *[]){"RMSNormalization", NULL}, .class = CLASS_NARROW};
+  build_input(&f->b, "x", "float[1,2]");
+  build_floats(&f->b, "g", "float[2]", (float[]){1, 2});
+  build_node(&f->b, "RMSNormalization", "x g", "y");
+  build_output(&f->b, "y", "float[1,2]");
+  decide_with(f, (float[]){1, 1e6f}, 2);
+  expect_wide(f, "y", REASON_OVERFLOW, "x");
+}
+
 static void plan_refuses_a_result_that_overflows(void **state) {
   struct planning *f = product(state);
   planning_index(f);
@@ -482,6 +497,7 @@ int main(void) {
       TEST(plan_narrows_what_passes_every_test),
       TEST(plan_takes_a_value_at_the_margin),
       TEST(plan_refuses_a_value_beyond_the_margin),
+      TEST(plan_keeps_rms_normalization_of_a_wide_input_wide),
       TEST(plan_refuses_a_result_that_overflows),
       TEST(plan_keeps_the_readers_of_a_sum_that_does_not_fit),
       TEST(plan_counts_vanished_elements),
