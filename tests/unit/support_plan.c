@@ -205,6 +205,16 @@ enum status planning_read_plan(struct planning *f, struct plan *p, const char *p
   return plan_read(p, &f->g, &file, &f->arena, d);
 }
 
+void planning_expect_read(struct planning *f, const char *path, enum status wanted,
+                          const char *message) {
+  enum status status = planning_read_plan(f, &f->p, path, &f->d);
+  if (status != wanted)
+    fail_msg("%s: read with status %d, wanted: %s", path, status, message ? message : "all well");
+  if (message && !strstr(f->d.message, message))
+    fail_msg("%s", f->d.message);
+  diag_clear(&f->d);
+}
+
 char *planning_read_file(struct planning *f, const char *path, size_t *size) {
   FILE *in = fopen(path, "rb");
   assert_non_null(in);

@@ -61,6 +61,10 @@ const char *planning_path(struct planning *f, const char *name);
 // Opens a plan file and reads it with the model.
 enum status planning_read_plan(struct planning *f, struct plan *p, const char *path,
                                struct diag *d);
+// Reads it as f's plan, and fails the test unless that ends with the status, and with the message,
+// if one is given, as a part of what is said.
+void planning_expect_read(struct planning *f, const char *path, enum status wanted,
+                          const char *message);
 // A whole file, in the arena, with a NUL behind it.
 char *planning_read_file(struct planning *f, const char *path, size_t *size);
 

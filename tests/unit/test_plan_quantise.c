@@ -456,16 +456,6 @@ static void the_choice_is_the_cheapest_of_all(void **state) {
 
 // ---- the plan file ----
 
-static void read_plan(struct planning *f, const char *path, enum status wanted,
-                      const char *message) {
-  enum status status = planning_read_plan(f, &f->p, path, &f->d);
-  if (status != wanted)
-    fail_msg("%s: read with status %d, wanted: %s", path, status, message ? message : "all well");
-  if (message && !strstr(f->d.message, message))
-    fail_msg("%s", f->d.message);
-  diag_clear(&f->d);
-}
-
 static const char *write_text(struct planning *f, const char *name, const char *text) {
   const char *path = planning_path(f, name);
   FILE *out = fopen(path, "wb");
@@ -492,7 +482,7 @@ static void plan_file_with_operands_says_all_that_rewrite_needs(void **state) {
   struct model first = f->changed;
   const char *a = planning_path(f, "a.json"), *b = planning_path(f, "b.json");
   assert_int_equal(plan_write(&f->p, &f->g, a, &f->d), STATUS_OK);
-  read_plan(f, a, STATUS_OK, NULL);
+  planning_expect_read(f, a, STATUS_OK, NULL);
   assert_int_equal(plan_write(&f->p, &f->g, b, &f->d), STATUS_OK);
   size_t n_a, n_b;
   assert_string_equal(planning_read_file(f, a, &n_a), planning_read_file(f, b, &n_b));
@@ -522,8 +512,8 @@ static void plan_file_with_wrong_operands_is_refused(void **state) {
        "products of two fp32 matrices"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-    read_plan(f, write_text(f, "q.json", replaced(f, text, cases[i].old, cases[i].new)),
-              STATUS_POLICY, cases[i].message);
+    planning_expect_read(f, write_text(f, "q.json", replaced(f, text, cases[i].old, cases[i].new)),
+                         STATUS_POLICY, cases[i].message);
 }
 
 static void an_edited_scale_is_what_is_written(void **state) {
@@ -536,7 +526,7 @@ static void an_edited_scale_is_what_is_written(void **state) {
   size_t size;
   const char *text = planning_read_file(f, path, &size);
   text = replaced(f, text, "\"scale_log2\": 7", "\"scale_log2\": 5");
-  read_plan(f, write_text(f, "q.json", text), STATUS_OK, NULL);
+  planning_expect_read(f, write_text(f, "q.json", text), STATUS_OK, NULL);
   planning_rewrite(f);
   assert_float_equal(scalar(f, "x__scale"), 1.0f / 32, 0);
 }

@@ -354,16 +354,6 @@ static void products_without_a_weight_are_not_counted(void **state) {
 
 // ---- the plan file ----
 
-static void read_plan(struct planning *f, const char *path, enum status wanted,
-                      const char *message) {
-  enum status status = planning_read_plan(f, &f->p, path, &f->d);
-  if (status != wanted)
-    fail_msg("%s: read with status %d, wanted: %s", path, status, message ? message : "all well");
-  if (message && !strstr(f->d.message, message))
-    fail_msg("%s", f->d.message);
-  diag_clear(&f->d);
-}
-
 static const char *replaced(struct planning *f, const char *text, const char *old,
                             const char *new) {
   const char *at = strstr(text, old);
@@ -386,7 +376,7 @@ static void plan_file_says_all_that_rewrite_needs(void **state) {
   struct model first = f->changed;
   const char *a = planning_path(f, "a.json"), *b = planning_path(f, "b.json");
   assert_int_equal(plan_write(&f->p, &f->g, a, &f->d), STATUS_OK);
-  read_plan(f, a, STATUS_OK, NULL);
+  planning_expect_read(f, a, STATUS_OK, NULL);
   assert_int_equal(plan_write(&f->p, &f->g, b, &f->d), STATUS_OK);
   size_t n_a, n_b;
   assert_string_equal(planning_read_file(f, a, &n_a), planning_read_file(f, b, &n_b));
@@ -407,7 +397,8 @@ static void an_edited_block_size_is_what_is_written(void **state) {
   product(f, "float[2,4]", "float[4,2]", (float[]){1, 1, 2, 2, 3, 3, 6, 6}, "float[2,2]");
   planning_index(f);
   const char *text = plan_text(f);
-  read_plan(f, replaced(f, text, "\"block_size\": 4", "\"block_size\": 2"), STATUS_OK, NULL);
+  planning_expect_read(f, replaced(f, text, "\"block_size\": 4", "\"block_size\": 2"), STATUS_OK,
+                       NULL);
   planning_rewrite(f);
   expect_scales(f, "w__scale", (int64_t[]){2, 2}, (float[]){0.5f, 0.5f, 1, 1});
 }
@@ -432,7 +423,8 @@ static void plan_file_with_wrong_blocks_is_refused(void **state) {
       {"\"inputs\": [\"x\", \"x\"]", "\"operands\": \"fp4e2m1\"", "with a constant weight"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-    read_plan(f, replaced(f, text, cases[i].old, cases[i].new), STATUS_POLICY, cases[i].message);
+    planning_expect_read(f, replaced(f, text, cases[i].old, cases[i].new), STATUS_POLICY,
+                         cases[i].message);
 }
 
 int main(void) {
