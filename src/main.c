@@ -57,9 +57,9 @@ static void print_error(const struct diag *error) {
   diag_print(error, stderr);
 }
 
-// What may crash runs in a process of its own.
+// What may crash runs in a process of its own, unless asked otherwise.
 static bool is_supervised(const struct command *command, const struct settings *settings) {
-  return strchr(command->options, OPTION_IN_PROCESS) && !settings->in_process;
+  return option_is_taken(command, OPTION_IN_PROCESS) && !settings->in_process;
 }
 
 static enum status print_end(enum status status, struct diag *d) {
@@ -76,7 +76,7 @@ static enum status run_command(int argc, char **argv, struct diag *d) {
   const struct command *command = find_command(argv[1]);
   if (!command)
     return print_end(unknown_command(argv[1], d), d);
-  struct settings settings = {.command = command->name};
+  struct settings settings = {0};
   struct run run;
   run_begin(&run, &settings, d);
   d->warn = print_warning;

@@ -43,7 +43,6 @@ struct narrowcast *narrowcast_new(void) {
   }
   nc->settings.quiet = true;
   nc->settings.in_process = true;
-  nc->settings.command = "convert";
   run_begin(&nc->run, &nc->settings, &nc->diag);
   run_enter(&nc->run, STAGE_NONE);
   return nc;
@@ -280,8 +279,8 @@ static enum status read_overrides(struct narrowcast *nc, const void *path) {
   TRY(overrides_read(&o, path, &r->arena, r->diag));
   struct overrides *kept = arena_alloc(&r->arena, sizeof *kept);  // an earlier plan has its own
   *kept = o;
-  r->policy.by_hand = kept;
-  nc->settings.by_hand = arena_strdup(&r->arena, path);
+  r->policy.overrides = kept;
+  nc->settings.overrides = arena_strdup(&r->arena, path);
   return STATUS_OK;
 }
 
@@ -291,8 +290,8 @@ enum narrowcast_status narrowcast_read_overrides(struct narrowcast *nc, const ch
 
 static enum status keep(struct narrowcast *nc, const void *glob) {
   struct run *r = &nc->run;
-  return policy_override_class(&r->policy, CLASS_KEEP, arena_strdup(&r->arena, glob), &r->arena,
-                               r->diag);
+  return policy_adjust_class(&r->policy, CLASS_KEEP, arena_strdup(&r->arena, glob), &r->arena,
+                             r->diag);
 }
 
 enum narrowcast_status narrowcast_keep(struct narrowcast *nc, const char *glob) {
@@ -301,8 +300,8 @@ enum narrowcast_status narrowcast_keep(struct narrowcast *nc, const char *glob) 
 
 static enum status narrow(struct narrowcast *nc, const void *glob) {
   struct run *r = &nc->run;
-  return policy_override_class(&r->policy, CLASS_NARROW, arena_strdup(&r->arena, glob), &r->arena,
-                               r->diag);
+  return policy_adjust_class(&r->policy, CLASS_NARROW, arena_strdup(&r->arena, glob), &r->arena,
+                             r->diag);
 }
 
 enum narrowcast_status narrowcast_narrow(struct narrowcast *nc, const char *glob) {
@@ -310,7 +309,7 @@ enum narrowcast_status narrowcast_narrow(struct narrowcast *nc, const char *glob
 }
 
 static enum status set_format(struct narrowcast *nc, const void *format) {
-  return policy_override_format(&nc->run.policy, format, &nc->run.arena, &nc->diag);
+  return policy_adjust_format(&nc->run.policy, format, &nc->run.arena, &nc->diag);
 }
 
 enum narrowcast_status narrowcast_set_format(struct narrowcast *nc, const char *format) {
@@ -318,7 +317,7 @@ enum narrowcast_status narrowcast_set_format(struct narrowcast *nc, const char *
 }
 
 static enum status set_io(struct narrowcast *nc, const void *keep_or_narrow) {
-  return policy_override_io(&nc->run.policy, keep_or_narrow, &nc->run.arena, &nc->diag);
+  return policy_adjust_io(&nc->run.policy, keep_or_narrow, &nc->run.arena, &nc->diag);
 }
 
 enum narrowcast_status narrowcast_set_io(struct narrowcast *nc, const char *keep_or_narrow) {
@@ -501,7 +500,7 @@ static enum status convert(struct narrowcast *nc, const void *nothing) {
   forget(nc, HAS_PLAN | PLAN_WAS_READ | HAS_RESULT | HAS_VERDICT);
   TRY(open_engine(nc));
   TRY(run_until_claims_hold(&nc->run));
-  run_warn_of_idle_overrides(&nc->run);
+  run_warn_of_idle_adjustments(&nc->run);
   now_has(nc, HAS_PLAN | HAS_RESULT);
   return verdict(nc);
 }
@@ -514,7 +513,7 @@ static enum status plan(struct narrowcast *nc, const void *nothing) {
   (void)nothing;
   forget(nc, HAS_PLAN | PLAN_WAS_READ | HAS_RESULT | HAS_VERDICT);
   TRY(run_plan(&nc->run));
-  run_warn_of_idle_overrides(&nc->run);
+  run_warn_of_idle_adjustments(&nc->run);
   return now_has(nc, HAS_PLAN);
 }
 

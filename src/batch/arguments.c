@@ -37,10 +37,10 @@ const char *const *arguments_of_conversion(const struct zoo_model *m, const stru
     add(&w, o->made_up[i]);
   for (size_t i = 0; i < o->n_arguments; i++)
     add(&w, o->arguments[i]);
-  if (m->by_hand)
-    add_pair(&w, "--overrides", m->by_hand);
-  for (size_t i = 0; i < m->n_overrides; i++)
-    add(&w, m->overrides[i]);
+  if (m->overrides)
+    add_pair(&w, "--overrides", m->overrides);
+  for (size_t i = 0; i < m->n_arguments; i++)
+    add(&w, m->arguments[i]);
   static const struct {
     const char *option, *file;
   } written[] = {{"--output", RESULT_MODEL},

@@ -232,10 +232,10 @@ static void survey_model(const struct zoo_model *model, const struct survey_sett
   out->sample_bytes = m.bytes - out->bytes;
   out->largest_sample = m.largest;
   add_policy(&m, model->policy ? model->policy : s->policy);
-  if (model->by_hand)
-    add_file(&m, "overrides", model->by_hand);
-  for (size_t i = 0; i < model->n_overrides; i++)
-    fprintf(m.out, "argument %s\n", model->overrides[i]);
+  if (model->overrides)
+    add_file(&m, "overrides", model->overrides);
+  for (size_t i = 0; i < model->n_arguments; i++)
+    fprintf(m.out, "argument %s\n", model->arguments[i]);
   if (fclose(m.out) != 0)
     out_of_memory(length);
   sha256_hex(text, length, out->key);

@@ -11,9 +11,9 @@ struct zoo_model {
   const char *path;        // to open it
   const char *samples;     // NULL: made up
   const char *policy;      // NULL: the batch's
-  const char *by_hand;     // file for --overrides, or NULL
-  const char **overrides;  // arguments for `convert`: "--keep", GLOB, ...
-  size_t n_overrides;
+  const char *overrides;   // file for --overrides, or NULL
+  const char **arguments;  // arguments for `convert`: "--keep", GLOB, ...
+  size_t n_arguments;
   const char *folder;  // of its results: a file name that no other model of the zoo has
   const char *fault;   // why this cannot be looked at (a folder that cannot be read), or NULL
 };

@@ -33,10 +33,10 @@ static const struct field fields[] = {
 
 static void add_argument(struct arena *a, struct zoo_model *m, const char *option,
                          const char *value) {
-  size_t capacity = m->n_overrides;
-  m->overrides = arena_grow(a, m->overrides, &capacity, m->n_overrides + 2, sizeof *m->overrides);
-  m->overrides[m->n_overrides++] = option;
-  m->overrides[m->n_overrides++] = value;
+  size_t capacity = m->n_arguments;
+  m->arguments = arena_grow(a, m->arguments, &capacity, m->n_arguments + 2, sizeof *m->arguments);
+  m->arguments[m->n_arguments++] = option;
+  m->arguments[m->n_arguments++] = value;
 }
 
 static void add_model(struct zoo *z, const char *list, const struct line *l) {
@@ -45,7 +45,7 @@ static void add_model(struct zoo *z, const char *list, const struct line *l) {
   m->samples = file_beside(l->samples, list, a);
   // As everywhere, what holds a '/' or '.' is a path and anything else a shipped policy's name.
   m->policy = l->policy && strpbrk(l->policy, "/.") ? file_beside(l->policy, list, a) : l->policy;
-  m->by_hand = file_beside(l->overrides, list, a);
+  m->overrides = file_beside(l->overrides, list, a);
   if (l->format)
     add_argument(a, m, "--format", l->format);
   if (l->io)

@@ -49,9 +49,10 @@ static void pass_on(struct run *r, struct batch_options *o) {
   if (s->raise_opset)
     append(r, &o->arguments, &o->n_arguments, "--raise-opset",
            arena_printf(&r->arena, "%d", s->raise_opset));
-  for (size_t i = 0; i < s->n_overrides; i += 2)
-    append(r, &o->arguments, &o->n_arguments, arena_printf(&r->arena, "--%s", s->overrides[i]),
-           s->overrides[i + 1]);
+  for (size_t i = 0; i < s->n_adjustments; i++)
+    append(r, &o->arguments, &o->n_arguments,
+           arena_printf(&r->arena, "--%s", node_class_name(s->adjustments[i].class)),
+           s->adjustments[i].glob);
   if (s->external_data)
     append(r, &o->arguments, &o->n_arguments, "--external-data",
            external_data_names[s->external_data]);
@@ -68,8 +69,8 @@ static void pass_on(struct run *r, struct batch_options *o) {
 // A file by what is in it, like the models' own: so the key of each result depends on it.
 static void give_overrides(struct zoo *zoo, const char *file) {
   for (size_t i = 0; i < zoo->count; i++)
-    if (!zoo->models[i].by_hand)
-      zoo->models[i].by_hand = file;
+    if (!zoo->models[i].overrides)
+      zoo->models[i].overrides = file;
 }
 
 // The summary may not be written over the list, or over what else this run reads.
@@ -111,7 +112,7 @@ enum status command_batch(struct run *r) {
   TRY(batch_make_out(o.out, &r->arena, r->diag));
   TRY(check_summary(r, o.out));
   TRY(zoo_open(&zoo, s->model, o.out, &r->arena, r->diag));
-  give_overrides(&zoo, s->by_hand);
+  give_overrides(&zoo, s->overrides);
   struct batch_outcome outcome;
   TRY(batch_run(&outcome, &zoo, &o, &r->arena, r->diag));
   // Results of other shards with the same OUT are shown too, but are not ours to judge.

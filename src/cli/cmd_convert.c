@@ -19,7 +19,7 @@ enum status command_convert(struct run *r) {
   TRY(run_trace(r));
   TRY(run_until_claims_hold(r));
   run_enter(r, STAGE_WRITE);
-  run_warn_of_idle_overrides(r);
+  run_warn_of_idle_adjustments(r);
   TRY(model_unchanged(&r->model, r->diag));
   TRY(records_save(r));
 

@@ -12,7 +12,7 @@ enum status command_plan(struct run *r) {
   if (r->settings->trace)
     TRY(run_trace(r));
   TRY(run_plan(r));
-  run_warn_of_idle_overrides(r);
+  run_warn_of_idle_adjustments(r);
   TRY(plan_write(&r->plan, &r->graph, output, r->diag));
   if (r->settings->json)
     summary_json(r, output, stdout);

@@ -142,13 +142,13 @@ static const char bash_end[] =
 
 static void print_option_words(const struct option_text *o, FILE *out) {
   fprintf(out, " --%s", o->name);
-  if (strchr(SHORT_OPTIONS, o->letter))
+  if (o->letter)
     fprintf(out, " -%c", o->letter);
 }
 
 static void print_bash_value(const struct command *c, const struct option_text *o, FILE *out) {
   fprintf(out, "  '%s --%s'", c->name, o->name);
-  if (strchr(SHORT_OPTIONS, o->letter))
+  if (o->letter)
     fprintf(out, " | '%s -%c'", c->name, o->letter);
   fputs(") kinds=(", out);
   print_words(o->argument, strlen(o->argument), out);
@@ -160,7 +160,7 @@ static void print_bash_options(FILE *out) {
   for (const struct command *c = commands; c->name; c++) {
     fprintf(out, "  %s) _narrowcast_words", c->name);
     for (const struct option_text *o = options; o->name; o++)
-      if (option_is_taken(c, o->letter))
+      if (option_is_taken(c, (enum option_id)(o - options)))
         print_option_words(o, out);
     fputs(" ;;\n", out);
   }
@@ -169,7 +169,7 @@ static void print_bash_options(FILE *out) {
         out);
   for (const struct command *c = commands; c->name; c++)
     for (const struct option_text *o = options; o->name; o++)
-      if (o->argument && option_is_taken(c, o->letter))
+      if (o->argument && option_is_taken(c, (enum option_id)(o - options)))
         print_bash_value(c, o, out);
   fputs("  *) return 1 ;;\n  esac\n}\n\n", out);
 }
@@ -217,7 +217,7 @@ static void print_zsh_text(const char *text, FILE *out) {
 }
 
 static void print_zsh_option(const struct option_text *o, FILE *out) {
-  bool has_short = strchr(SHORT_OPTIONS, o->letter);
+  bool has_short = o->letter;
   bool repeatable = strstr(o->help, "repeatable");
   if (has_short)
     fprintf(out, "      '(-%c --%s)'{-%c,--%s%s}'[", o->letter, o->name, o->letter, o->name,
@@ -261,7 +261,7 @@ void completion_write_zsh(FILE *out) {
   for (const struct command *c = commands; c->name; c++) {
     fprintf(out, "  %s)\n    _arguments -s \\\n", c->name);
     for (const struct option_text *o = options; o->name; o++)
-      if (option_is_taken(c, o->letter))
+      if (option_is_taken(c, (enum option_id)(o - options)))
         print_zsh_option(o, out);
     fputs(c->arguments[0] ? "      '*:" : "      && return\n    ;;\n", out);
     if (c->arguments[0]) {

@@ -45,7 +45,7 @@ static void print_arguments(const char *text, FILE *out) {
 static void print_option(const struct command *command, const struct option_text *option,
                          FILE *out) {
   fputs(".TP\n", out);
-  if (strchr(SHORT_OPTIONS, option->letter))
+  if (option->letter)
     fprintf(out, "\\fB\\-%c\\fP, ", option->letter);
   fputs("\\fB\\-\\-", out);
   print_text(option->name, out);
@@ -55,7 +55,7 @@ static void print_option(const struct command *command, const struct option_text
     print_arguments(option->argument, out);
   }
   putc('\n', out);
-  char help[OPTION_HELP];
+  char help[OPTION_HELP_TEXT];
   print_line("", option_help(command, option, help), out);
 }
 
@@ -115,7 +115,7 @@ static void print_commands(FILE *out) {
 static void print_options(const struct command *command, FILE *out) {
   fputs(".SH OPTIONS\n", out);
   for (const struct option_text *o = options; o->name; o++)
-    if (option_is_taken(command, o->letter))
+    if (option_is_taken(command, (enum option_id)(o - options)))
       print_option(command, o, out);
 }
 

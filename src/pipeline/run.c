@@ -122,20 +122,19 @@ enum status run_load_policy(struct run *r) {
   run_enter(r, STAGE_READ);
   const struct settings *s = r->settings;
   TRY(policy_load(&r->policy, s->policy ? s->policy : "fp16", &r->arena, r->diag));
-  if (s->by_hand) {
-    TRY(overrides_read(&r->by_hand, s->by_hand, &r->arena, r->diag));
-    r->policy.by_hand = &r->by_hand;
+  if (s->overrides) {
+    TRY(overrides_read(&r->overrides, s->overrides, &r->arena, r->diag));
+    r->policy.overrides = &r->overrides;
   }
   if (s->format)
-    TRY(policy_override_format(&r->policy, s->format, &r->arena, r->diag));
+    TRY(policy_adjust_format(&r->policy, s->format, &r->arena, r->diag));
   if (s->io)
-    TRY(policy_override_io(&r->policy, s->io, &r->arena, r->diag));
-  for (size_t i = 0; i < s->n_overrides; i += 2) {
-    enum node_class class = strcmp(s->overrides[i], "keep") == 0 ? CLASS_KEEP : CLASS_NARROW;
-    TRY(policy_override_class(&r->policy, class, s->overrides[i + 1], &r->arena, r->diag));
-  }
+    TRY(policy_adjust_io(&r->policy, s->io, &r->arena, r->diag));
+  for (size_t i = 0; i < s->n_adjustments; i++)
+    TRY(policy_adjust_class(&r->policy, s->adjustments[i].class, s->adjustments[i].glob, &r->arena,
+                            r->diag));
   if (s->raise_opset)
-    TRY(policy_override_opset(&r->policy, s->raise_opset, &r->arena, r->diag));
+    TRY(policy_adjust_opset(&r->policy, s->raise_opset, &r->arena, r->diag));
   return raise_to(r, r->policy.raise_opset);
 }
 

@@ -1,5 +1,6 @@
-// One run of the program: its settings, and the stages that the commands are made of. Each stage
-// uses what the earlier ones left in `struct run`; run_close gives everything back.
+// One run of the program: the stages that the commands are made of (settings.h has what it is
+// asked). Each stage uses what the earlier ones left in `struct run`; run_close gives everything
+// back.
 #ifndef RUN_H
 #define RUN_H
 
@@ -8,48 +9,9 @@
 #include "plan.h"
 #include "policy.h"
 #include "samples.h"
+#include "settings.h"
 #include "trace.h"
 #include "verify.h"
-
-// What the command line says. Strings live as long as the run; NULL or 0: not given.
-struct settings {
-  const char *command;
-  const char *model;             // first argument
-  const char *second;            // second argument, for commands that take two
-  const char *const *arguments;  // all of them
-  size_t n_arguments;
-  const char *policy, *data, *output, *trace, *plan;
-  const char *save_plan, *save_trace, *save_verdict;
-  bool to_stdout;           // output is "-", and the command's result is text
-  const char *report;       // where convert writes one
-  const char *report_form;  // "html" or "md"
-  const char *ort;
-  const char *format, *io;
-  const char *by_hand;  // overrides
-  int raise_opset;      // 0: not given
-  const char *verdict, *why_not, *tool;
-  const char **overrides;  // "keep GLOB" or "narrow GLOB", in the order given, as pairs
-  size_t n_overrides;      // strings in overrides: two per override
-  bool has_random;
-  uint64_t random;  // seed
-  size_t random_samples;
-  const char **checkpoints;  // in the order given
-  size_t n_checkpoints;
-  const char **feedback;  // "weight=updated weight"
-  size_t n_feedback;
-  enum external_data external_data;
-  size_t steps;  // of a training, with feedback; 0: as many as there are samples
-  int threads;
-  int timeout;          // seconds
-  size_t memory_limit;  // bytes
-  struct model_limits model_limits;
-  const char **limits_given;  // the same as "NAME=N", in the order given
-  size_t n_limits_given;
-  bool in_process;    // everything runs in the calling process, which may have other threads
-  int jobs;           // of a batch; 0: as many as there are cores
-  int shard, shards;  // of a batch: part `shard` (from 1) of so many; 0: all
-  bool check, json, quiet, save_anyway;
-};
 
 // Where the time of a run goes. Each moment belongs to one stage, so that together they are all.
 enum run_stage {
@@ -77,7 +39,7 @@ struct run {
   struct graph graph;
   int source_nodes;  // of the file, before its opset is raised
   struct policy policy;
-  struct overrides by_hand;
+  struct overrides overrides;
   const char **outputs;  // that run_check_outputs was asked about last
   size_t n_outputs;
   struct engine *engine;
@@ -113,8 +75,8 @@ void run_close(struct run *r);
 enum run_stage run_enter(struct run *r, enum run_stage stage);
 
 enum status run_load_model(struct run *r);
-// Default fp16; with the overrides of the run. If it says so, the model's opset is raised: load the
-// model first.
+// Default fp16; adjusted as the settings say, and with their overrides. If it says so, the model's
+// opset is raised: load the model first.
 enum status run_load_policy(struct run *r);
 // Fails if two of the paths are one file, or if one is a file that the run reads: the model, its
 // external data, the trace, the plan, the verdict, the policy, its target, the overrides, a
@@ -131,7 +93,7 @@ enum status run_trace(struct run *r);              // or reads --trace
 enum status run_trace_checkpoints(struct run *r);  // the run's, behind the trace or without one
 enum status run_plan(struct run *r);
 // Warns of each --keep and --narrow that decides for no node of the plan, with the reason.
-void run_warn_of_idle_overrides(struct run *r);
+void run_warn_of_idle_adjustments(struct run *r);
 enum status run_read_plan(struct run *r);  // --plan
 enum status run_rewrite(struct run *r);    // a changed copy of the model, in memory
 enum status run_verify(struct run *r);     // and whether the engine loads it

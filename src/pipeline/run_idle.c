@@ -60,9 +60,9 @@ static void warn_of(struct run *r, const char *id, const char *glob) {
               beaten, graph_node_label(&r->graph, first), winner, what);
 }
 
-void run_warn_of_idle_overrides(struct run *r) {
+void run_warn_of_idle_adjustments(struct run *r) {
   static const char *const kinds[] = {"--keep ", "--narrow "};
-  for (const char **id = r->policy.overrides; id && *id; id++)
+  for (const char **id = r->policy.adjustments; id && *id; id++)
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
       if (strncmp(*id, kinds[k], strlen(kinds[k])) == 0 && !decides(&r->plan, *id))
         warn_of(r, *id, *id + strlen(kinds[k]));

@@ -47,8 +47,8 @@ static bool is_external_data(const struct run *r, const char *path, struct arena
 static bool is_read(const struct run *r, const char *path, struct arena *a) {
   const struct settings *s = r->settings;
   bool named = s->policy && !strpbrk(s->policy, "/.");  // a shipped one, and no path
-  const char *const files[] = {s->trace,   s->plan, named ? NULL : s->policy,
-                               s->by_hand, s->ort,  r->policy.target.file,
+  const char *const files[] = {s->trace,     s->plan, named ? NULL : s->policy,
+                               s->overrides, s->ort,  r->policy.target.file,
                                s->verdict};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
     if (is_same_file(path, files[i], a))

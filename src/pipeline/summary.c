@@ -65,13 +65,13 @@ static void print_bytes(FILE *out, double bytes) {
 }
 
 static void print_overrides(const struct plan *p, FILE *out) {
-  if (!p->by_hand)
+  if (!p->overrides)
     return;
   int decided = 0;
   for (int n = 0; n < p->n_nodes; n++)
     decided += strncmp(p->nodes[n].rule_id, "override ", strlen("override ")) == 0;
-  fprintf(out, "overrides    %d of %s decide for %d node%s\n", p->by_hand->count, p->by_hand->file,
-          decided, decided == 1 ? "" : "s");
+  fprintf(out, "overrides    %d of %s decide for %d node%s\n", p->overrides->count,
+          p->overrides->file, decided, decided == 1 ? "" : "s");
 }
 
 static void print_held_out(const struct run *r, FILE *out) {
@@ -124,10 +124,14 @@ static void print_no_float(const struct graph *g, FILE *out) {
   fprintf(out, "%s\n", any ? "" : "there are none");
 }
 
+// Whether the plan was applied, and not only made.
+static bool was_applied(const struct run *r) {
+  return r->emitted.proto;
+}
+
 static void print_opset(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
-  bool plan_only = strcmp(r->settings->command, "plan") == 0;
-  if (p->raised_to && (plan_only || !plan_is_identity(p)))
+  if (p->raised_to && (!was_applied(r) || !plan_is_identity(p)))
     fprintf(out, "opset        raised to %d\n", p->raised_to);
   else if (p->raised_to)
     fprintf(out, "opset        not raised: nothing is narrow at opset %d either\n", p->raised_to);
@@ -296,7 +300,7 @@ static void print_promotions(const struct run *r, FILE *out) {
     fprintf(out, "promoted     %zu tensor%s in %d round%s, %s\n", p->count,
             p->count == 1 ? "" : "s", rounds, rounds == 1 ? "" : "s",
             failed ? "which is not enough" : "to meet the claims");
-  } else if (failed && !r->plan.tf32 && r->plan.by_hand && r->policy.promotion_rounds > 0)
+  } else if (failed && !r->plan.tf32 && r->plan.overrides && r->policy.promotion_rounds > 0)
     fprintf(out, "promoted     nothing: overrides decide what breaks the claims\n");
 }
 
@@ -305,7 +309,7 @@ static void print_plan(const struct run *r, FILE *out) {
   struct counts c = count_plan(p);
   char growth[GROWTH_TEXT];
   fprintf(out, "policy       %s version %d", p->policy_name, p->policy_version);
-  for (const char **o = p->overrides; o && *o; o++)
+  for (const char **o = p->adjustments; o && *o; o++)
     fprintf(out, ", %s", *o);
   fprintf(out, "\n");
   print_overrides(p, out);
@@ -489,7 +493,8 @@ static void print_verdict(const struct run *r, FILE *out) {
 static const char *result_text(const struct run *r) {
   const struct verdict *v = &r->verdict;
   if (!r->has_verdict)
-    return "unchanged: nothing to convert under this policy";
+    return plan_is_identity(&r->plan) ? "unchanged: nothing to convert under this policy"
+                                      : "not verified: `narrowcast verify` does that";
   if (!v->holds)
     return "REFUSED: a claim does not hold";
   if (!verdict_holds(v))
@@ -528,11 +533,10 @@ static void print_drawback(void *out, const char *id, const char *text) {
 static void print_result(const struct run *r, const char *output, FILE *out) {
   if (r->has_verdict)
     print_not_finite(&r->verdict, out);
-  bool writes_model = strcmp(r->settings->command, "plan") != 0;
   struct limit_lines lines = {out, 0};
   if (r->has_verdict)
     plan_limits_each(&r->plan, &r->graph, print_limit, &lines);
-  if (r->has_verdict || strcmp(r->settings->command, "convert") == 0)
+  if (r->has_verdict || was_applied(r))
     fprintf(out, "result       %s\n", result_text(r));
   drawbacks_each(&r->plan, print_drawback, out);
   bool made_up = r->plan.synthetic || (r->has_verdict && samples_synthetic(r->samples));
@@ -540,7 +544,7 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
     fprintf(out,
             "note         nothing real was measured: the inputs are made up. Give samples with "
             "--data DIR for a real verdict\n");
-  if (writes_model && r->rewrite.bytes_after > r->rewrite.bytes_before)
+  if (r->rewrite.bytes_after > r->rewrite.bytes_before)
     fprintf(out, "note         constants grew: some are kept both narrow and wide\n");
   if (output)
     fprintf(out, "wrote        %s\n", output);
@@ -568,7 +572,7 @@ static void write_text(struct run *r, const char *output, FILE *out) {
   print_plan(r, out);
   if (plan_is_identity(&r->plan))
     fprintf(out, "cost         none: nothing is narrow%s\n",
-            strcmp(r->settings->command, "plan") == 0 ? "" : ", the model is copied unchanged");
+            was_applied(r) ? ", the model is copied unchanged" : "");
   else if (r->rewrite.bytes_before || r->rewrite.casts)
     print_cost(r, out);
   if (r->has_verdict)

@@ -177,7 +177,7 @@ static bool in_ladder(const struct policy *p, enum format_id f) {
 
 // The --format of the run, which takes the place of the policy's ladder, or NULL.
 static const char *asked_format(const struct policy *p) {
-  for (const char **o = p->overrides; o && *o; o++)
+  for (const char **o = p->adjustments; o && *o; o++)
     if (strncmp(*o, "--format ", strlen("--format ")) == 0)
       return *o;
   return NULL;

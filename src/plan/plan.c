@@ -178,7 +178,7 @@ static struct rule *join_rules(struct planner *pl, const struct overrides *o) {
 
 // What rules and tests had against overrides is said once for each.
 static enum status apply_overrides(struct planner *pl, struct diag *d) {
-  const struct overrides *o = pl->policy->by_hand;
+  const struct overrides *o = pl->policy->overrides;
   const struct override **by_node;
   if (!o)
     return STATUS_OK;
@@ -253,8 +253,8 @@ static void record_provenance(struct plan *p, const struct graph *g, const struc
   p->policy_name = policy->name;
   p->policy_version = policy->version;
   memcpy(p->policy_sha256, policy->sha256, sizeof p->policy_sha256);
+  p->adjustments = policy->adjustments;
   p->overrides = policy->overrides;
-  p->by_hand = policy->by_hand;
   memcpy(p->ladder, policy->ladder, sizeof p->ladder);
   p->n_ladder = policy->n_ladder;
   p->tf32 = policy->tf32;

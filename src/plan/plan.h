@@ -198,9 +198,9 @@ struct plan {
   const char *policy_name;
   int policy_version;
   char policy_sha256[65];
-  const char **overrides;           // NULL-terminated
-  const struct overrides *by_hand;  // NULL: none
-  enum format_id ladder[8];         // of nodes
+  const char **adjustments;            // as in the policy; NULL-terminated
+  const struct overrides *overrides;   // NULL: none
+  enum format_id ladder[LADDER_MOST];  // of nodes
   int n_ladder;
   bool tf32;  // a setting of the run: fp32 products round their operands to tf32; the model stays
   bool has_operand_format;

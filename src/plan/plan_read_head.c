@@ -75,7 +75,7 @@ static enum status read_model_and_policy(struct plan_reader *r, const struct jso
   const char *text;
   TRY(reader_text(r, policy, "sha256", &text));
   snprintf(p->policy_sha256, sizeof p->policy_sha256, "%s", text);
-  TRY(reader_texts(r, policy, "overrides", &p->overrides));
+  TRY(reader_texts(r, policy, "overrides", &p->adjustments));
   TRY(reader_text(r, policy, "inputs", &text));
   TRY(keep_or_narrow(r, "inputs", text, &p->narrow_inputs));
   TRY(reader_text(r, policy, "outputs", &text));
@@ -135,7 +135,7 @@ static enum status read_ladder(struct plan_reader *r, const struct json *root) {
   TRY(reader_member(r, policy, "ladder", &ladder));
   for (item = json_first(ladder); item; item = item->next) {
     const struct format *f = json_is(item, JSON_STRING) ? format_find(item->text) : NULL;
-    if (!f || p->n_ladder == (int)(sizeof p->ladder / sizeof p->ladder[0]))
+    if (!f || p->n_ladder == LADDER_MOST)
       return READ_FAIL(r, "policy.ladder is not a list of at most 8 formats");
     if (item == ladder->first && policy_is_operand_format(f->id)) {
       p->tf32 = f->id == FORMAT_TF32;
@@ -202,7 +202,7 @@ static enum status read_overrides(struct plan_reader *r, const struct json *root
   o->list = arena_array(r->arena, (size_t)json_count(list), sizeof *o->list);
   for (item = json_first(list); item; item = item->next)
     TRY(read_override(r, item, &o->list[o->count++]));
-  r->plan->by_hand = o;
+  r->plan->overrides = o;
   return STATUS_OK;
 }
 

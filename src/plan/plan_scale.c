@@ -415,7 +415,7 @@ static enum status find_wishes(struct scaling *s) {
 // ---- all nodes ----
 
 static void refuse_scale(struct scaling *s, const struct node_plan *plan) {
-  diag_at(s->diag, s->plan->by_hand->file, graph_node_label(s->graph, s->node), NULL);
+  diag_at(s->diag, s->plan->overrides->file, graph_node_label(s->graph, s->node), NULL);
   diag_fail(s->diag, STATUS_POLICY, "%s: %s", plan->rule_id,
             scale_carried(s->graph, s->node)
                 ? "at this scale what it reads or gives out does not pass for its format"

@@ -67,7 +67,7 @@ static void write_provenance(struct json_writer *w, const struct plan *p) {
     json_string(w, NULL, formats[p->ladder[i]].name);
   json_end_array(w);
   json_array(w, "overrides");
-  for (const char **o = p->overrides; o && *o; o++)
+  for (const char **o = p->adjustments; o && *o; o++)
     json_string(w, NULL, *o);
   json_end_array(w);
   json_string(w, "inputs", p->narrow_inputs ? "narrow" : "keep");
@@ -422,7 +422,7 @@ void plan_print(const struct plan *p, const struct graph *g, FILE *out) {
   json_integer(&w, "schema", 1);
   json_string(&w, "tool", "narrowcast " NARROWCAST_VERSION);
   write_provenance(&w, p);
-  write_overrides(&w, p->by_hand);
+  write_overrides(&w, p->overrides);
   write_claims(&w, p);
   json_object(&w, "headroom");
   json_number(&w, "factor", p->headroom);

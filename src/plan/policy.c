@@ -1,4 +1,4 @@
-// What is done with a policy once it is read: the overrides of one run, and the question that the
+// What is done with a policy once it is read: how one run adjusts it, and the question that the
 // plan asks for every node, which rule is the first that matches it. Also the shipped policies,
 // which the program carries inside. policy_read.c has the file format.
 #include "policy.h"
@@ -46,19 +46,19 @@ enum status policy_load(struct policy *p, const char *name_or_path, struct arena
   return diag_fail(d, STATUS_POLICY, "there is no policy called \"%s\"", name_or_path);
 }
 
-static void record_override(struct policy *p, const char *text, struct arena *a) {
+static void record_adjustment(struct policy *p, const char *text, struct arena *a) {
   size_t count = 0;
-  while (p->overrides && p->overrides[count])
+  while (p->adjustments && p->adjustments[count])
     count++;
-  const char **overrides = arena_array(a, count + 2, sizeof *overrides);
+  const char **adjustments = arena_array(a, count + 2, sizeof *adjustments);
   if (count > 0)
-    memcpy(overrides, p->overrides, count * sizeof *overrides);
-  overrides[count] = text;
-  p->overrides = overrides;
+    memcpy(adjustments, p->adjustments, count * sizeof *adjustments);
+  adjustments[count] = text;
+  p->adjustments = adjustments;
 }
 
-enum status policy_override_class(struct policy *p, enum node_class c, const char *glob,
-                                  struct arena *a, struct diag *d) {
+enum status policy_adjust_class(struct policy *p, enum node_class c, const char *glob,
+                                struct arena *a, struct diag *d) {
   if (glob[0] == '\0')
     return diag_fail(d, STATUS_USAGE, "--%s needs a name or a pattern", node_class_name(c));
   const char *text = arena_printf(a, "--%s %s", node_class_name(c), glob);
@@ -74,12 +74,12 @@ enum status policy_override_class(struct policy *p, enum node_class c, const cha
     memcpy(rules + 2, p->rules, (size_t)p->n_rules * sizeof *rules);
   p->rules = rules;
   p->n_rules += 2;
-  record_override(p, text, a);
+  record_adjustment(p, text, a);
   return STATUS_OK;
 }
 
-enum status policy_override_format(struct policy *p, const char *format, struct arena *a,
-                                   struct diag *d) {
+enum status policy_adjust_format(struct policy *p, const char *format, struct arena *a,
+                                 struct diag *d) {
   static const char *const choices[] = {"fp16", "bf16", "fp32", NULL};
   const struct format *f = format_find(format);
   if (!f || (f->id != FORMAT_FP16 && f->id != FORMAT_BF16 && f->id != FORMAT_FP32)) {
@@ -94,26 +94,26 @@ enum status policy_override_format(struct policy *p, const char *format, struct 
   p->ladder[p->n_ladder++] = f->id;
   if (f->id != FORMAT_FP32)
     p->ladder[p->n_ladder++] = FORMAT_FP32;
-  record_override(p, arena_printf(a, "--format %s", f->name), a);
+  record_adjustment(p, arena_printf(a, "--format %s", f->name), a);
   return STATUS_OK;
 }
 
-enum status policy_override_opset(struct policy *p, int opset, struct arena *a, struct diag *d) {
+enum status policy_adjust_opset(struct policy *p, int opset, struct arena *a, struct diag *d) {
   if (opset < RAISE_OPSET_LEAST || opset > RAISE_OPSET_MOST)
     return diag_fail(d, STATUS_USAGE, "--raise-opset takes a number from %d to %d, not %d",
                      RAISE_OPSET_LEAST, RAISE_OPSET_MOST, opset);
   p->raise_opset = opset;
-  record_override(p, arena_printf(a, "--raise-opset %d", opset), a);
+  record_adjustment(p, arena_printf(a, "--raise-opset %d", opset), a);
   return STATUS_OK;
 }
 
-enum status policy_override_io(struct policy *p, const char *keep_or_narrow, struct arena *a,
-                               struct diag *d) {
+enum status policy_adjust_io(struct policy *p, const char *keep_or_narrow, struct arena *a,
+                             struct diag *d) {
   bool narrow = strcmp(keep_or_narrow, "narrow") == 0;
   if (!narrow && strcmp(keep_or_narrow, "keep") != 0)
     return diag_fail(d, STATUS_USAGE, "--io is \"keep\" or \"narrow\", not \"%s\"", keep_or_narrow);
   p->narrow_inputs = p->narrow_outputs = narrow;
-  record_override(p, arena_printf(a, "--io %s", keep_or_narrow), a);
+  record_adjustment(p, arena_printf(a, "--io %s", keep_or_narrow), a);
   return STATUS_OK;
 }
 

@@ -94,12 +94,15 @@ struct training_rule {
   int interval;       // steps without an overflow until it is doubled
 };
 
+enum { LADDER_MOST = 8 };  // formats of a ladder
+
 struct policy {
   const char *name;
   int version;
   const char *description;
-  char sha256[65];           // of the policy text
-  enum format_id ladder[8];  // formats for nodes to try, most wanted first; the last is fp32
+  char sha256[65];  // of the policy text
+  enum format_id
+      ladder[LADDER_MOST];  // formats for nodes to try, most wanted first; the last is fp32
   int n_ladder;
   struct operand_policy operands;
   struct weight_policy weights;
@@ -134,9 +137,9 @@ struct policy {
   int n_rules;
   struct claim *claims;
   int n_claims;
-  const struct overrides *by_hand;  // --overrides FILE; NULL: none
-  // Texts of --keep, --narrow, --format, --io, for the plan, as given; NULL-terminated.
-  const char **overrides;
+  const struct overrides *overrides;  // --overrides FILE; NULL: none
+  // What one run changed of it, for the plan: "--keep GLOB", "--format bf16"; NULL-terminated.
+  const char **adjustments;
 };
 
 // Reads a policy: the name of a shipped one ("fp16"), or a path (contains '/' or '.'). Unknown key,
@@ -147,18 +150,19 @@ enum status policy_load(struct policy *p, const char *name_or_path, struct arena
 enum status policy_parse(struct policy *p, const char *text, const char *path, struct arena *a,
                          struct diag *d);
 
-// Overrides of one run, recorded in p->overrides; a wrong argument is STATUS_USAGE.
-// policy_override_class puts rules in front: --keep GLOB and --narrow GLOB match nodes by label or
-// by the name of a tensor that they read or write, and where two overrides match, the later one
-// wins. policy_override_format replaces the ladder by {format, fp32}; policy_override_io sets both
+// Adjusts the policy for one run, and records that in p->adjustments; a wrong argument is
+// STATUS_USAGE.
+// policy_adjust_class puts rules in front: --keep GLOB and --narrow GLOB match nodes by label or
+// by the name of a tensor that they read or write, and where two of these match, the later one
+// wins. policy_adjust_format replaces the ladder by {format, fp32}; policy_adjust_io sets both
 // ends.
-enum status policy_override_class(struct policy *p, enum node_class c, const char *glob,
-                                  struct arena *a, struct diag *d);
-enum status policy_override_format(struct policy *p, const char *format, struct arena *a,
-                                   struct diag *d);
-enum status policy_override_opset(struct policy *p, int opset, struct arena *a, struct diag *d);
-enum status policy_override_io(struct policy *p, const char *keep_or_narrow, struct arena *a,
-                               struct diag *d);
+enum status policy_adjust_class(struct policy *p, enum node_class c, const char *glob,
+                                struct arena *a, struct diag *d);
+enum status policy_adjust_format(struct policy *p, const char *format, struct arena *a,
+                                 struct diag *d);
+enum status policy_adjust_opset(struct policy *p, int opset, struct arena *a, struct diag *d);
+enum status policy_adjust_io(struct policy *p, const char *keep_or_narrow, struct arena *a,
+                             struct diag *d);
 
 // What a rule is asked about; strings as in the graph's labels.
 struct rule_subject {

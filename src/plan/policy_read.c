@@ -440,7 +440,7 @@ enum status policy_parse(struct policy *p, const char *text, const char *path, s
   TRY(fields_read_object(&r, r.root, policy_fields, p));
   TRY(check_operands(&r, p));
   p->scales.margin = p->margin;
-  p->overrides = arena_array(a, 1, sizeof *p->overrides);
+  p->adjustments = arena_array(a, 1, sizeof *p->adjustments);
   sha256_hex(text, strlen(text), p->sha256);
   return STATUS_OK;
 }

@@ -58,7 +58,7 @@ struct review {
   const char *model_file, *model_sha256;
   const char *policy;
   int policy_version;
-  enum format_id ladder[8];  // of nodes
+  enum format_id ladder[LADDER_MOST];  // of nodes
   int n_ladder;
   bool has_operand_format;
   enum format_id operand_format;

@@ -92,7 +92,7 @@ static enum status read_policy(struct reading *r, const struct json *root) {
   TRY(list(r, policy, "ladder", &ladder));
   for (item = json_first(ladder); item; item = item->next) {
     const struct format *f = json_is(item, JSON_STRING) ? format_find(item->text) : NULL;
-    if (!f || out->n_ladder == (int)(sizeof out->ladder / sizeof out->ladder[0]))
+    if (!f || out->n_ladder == LADDER_MOST)
       return READ_FAIL(r, "policy.ladder is not a list of at most 8 formats");
     if (policy_is_operand_format(f->id)) {  // no format to run in, only to read operands in
       out->tf32 = f->id == FORMAT_TF32;

@@ -599,9 +599,9 @@ static enum status add_variant(struct program *p, const char *name, const char *
                         .narrow_interface = narrow,
                         .magnitude = scaled ? 0x1p20f : 1};
   TRY(policy_load(&v->policy, policy, &p->arena, d));
-  TRY(policy_override_io(&v->policy, narrow ? "narrow" : "keep", &p->arena, d));
+  TRY(policy_adjust_io(&v->policy, narrow ? "narrow" : "keep", &p->arena, d));
   bool operands = policy_is_operand_format(f->id);
-  TRY(policy_override_format(&v->policy, operands ? "fp32" : f->name, &p->arena, d));
+  TRY(policy_adjust_format(&v->policy, operands ? "fp32" : f->name, &p->arena, d));
   if (operands) {
     v->opset = OPSET_WITH_FLOAT8;
     v->magnitude = OPERANDS_UP_TO;

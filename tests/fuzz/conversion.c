@@ -88,11 +88,11 @@ static void choose_policy(struct conversion *k, struct choices *c) {
   choose_target(p, c);
   unsigned format = choose(c, 4);
   if (format < 2)
-    status = policy_override_format(p, format ? "bf16" : "fp16", k->arena, d);
+    status = policy_adjust_format(p, format ? "bf16" : "fp16", k->arena, d);
   if (status == STATUS_OK && choose(c, 2))
-    status = policy_override_io(p, "narrow", k->arena, d);
+    status = policy_adjust_io(p, "narrow", k->arena, d);
   if (status == STATUS_OK && choose(c, 2))
-    status = policy_override_class(p, CLASS_NARROW, "*", k->arena, d);
+    status = policy_adjust_class(p, CLASS_NARROW, "*", k->arena, d);
   fuzz_require(status == STATUS_OK, "%s", d->message);
 }
 

@@ -77,7 +77,7 @@ static struct scene *scene(void) {
   must(graph_build(&s.graph, &s.model, fuzz_schemas(), &s.arena, &d), &d);
   make_trace(&s);
   must(policy_load(&s.policy, "fp16", &s.arena, &d), &d);
-  must(policy_override_class(&s.policy, CLASS_NARROW, "*", &s.arena, &d), &d);
+  must(policy_adjust_class(&s.policy, CLASS_NARROW, "*", &s.arena, &d), &d);
   must(plan_make(&s.plan, &s.graph, &s.trace, &s.policy, NULL, &s.arena, &d), &d);
   FILE *out = open_memstream(&s.plan_text, &size);
   fuzz_require(out, "no memory");
@@ -138,9 +138,9 @@ static enum status read_target(struct scene *s, struct input *in) {
 
 static enum status read_overrides(struct scene *s, struct input *in) {
   struct policy policy = s->policy;
-  struct overrides by_hand;
-  TRY(overrides_read(&by_hand, in->path, in->arena, in->diag));
-  policy.by_hand = &by_hand;
+  struct overrides overrides;
+  TRY(overrides_read(&overrides, in->path, in->arena, in->diag));
+  policy.overrides = &overrides;
   plan_with(s, &policy, &s->trace, in);
   return in->diag->status;
 }

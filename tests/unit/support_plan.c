@@ -89,7 +89,7 @@ int planning_set_up(void **state) {
           },
   };
   memset(p->sha256, '1', sizeof p->sha256 - 1);
-  p->overrides = arena_array(&f->arena, 1, sizeof *p->overrides);
+  p->adjustments = arena_array(&f->arena, 1, sizeof *p->adjustments);
   planning_ladder(f, FORMAT_FP16, FORMAT_COUNT);
   usual_rules(f);
   *state = f;

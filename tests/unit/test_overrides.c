@@ -34,7 +34,7 @@ static struct overrides overrides;
 static void use(struct planning *f, const char *text) {
   if (read_text(f, &overrides, text) != STATUS_OK)
     fail_msg("%s", f->d.message);
-  f->policy.by_hand = &overrides;
+  f->policy.overrides = &overrides;
 }
 
 static enum status make(struct planning *f) {
@@ -127,7 +127,7 @@ static void a_format_out_of_the_ladder_is_refused(void **state) {
 static void a_format_that_the_run_replaced_is_refused_by_that_name(void **state) {
   struct planning *f = *state;
   build(f);
-  assert_int_equal(policy_override_format(&f->policy, "bf16", &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(policy_adjust_format(&f->policy, "bf16", &f->arena, &f->d), STATUS_OK);
   use(f, "{\"overrides\": [{\"glob\": \"h\", \"format\": \"fp16\", \"note\": \"n\"}]}");
   assert_int_equal(make(f), STATUS_POLICY);
   assert_non_null(strstr(f->d.message, "fp16 is no format of this run: --format bf16 takes"));
@@ -197,7 +197,7 @@ static void an_override_sets_the_scale_of_a_tensor(void **state) {
   if (planning_read_plan(f, &p, path, &f->d) != STATUS_OK)
     fail_msg("%s", f->d.message);
   assert_int_equal(p.values[value_id(&f->g, "h")].scale_log2, -3);
-  assert_int_equal(p.by_hand->list[0].scale_log2, -3);
+  assert_int_equal(p.overrides->list[0].scale_log2, -3);
 }
 
 static void scales_that_cannot_be_are_all_named(void **state) {
@@ -240,11 +240,11 @@ static void overrides_are_recorded_in_the_plan_and_read_back(void **state) {
   struct plan p;
   if (planning_read_plan(f, &p, path, &f->d) != STATUS_OK)
     fail_msg("%s", f->d.message);
-  assert_non_null(p.by_hand);
-  assert_int_equal(p.by_hand->count, 1);
-  assert_string_equal(p.by_hand->list[0].note, "small");
-  assert_string_equal(p.by_hand->sha256, overrides.sha256);
-  assert_int_equal(strlen(p.by_hand->sha256), 64);
+  assert_non_null(p.overrides);
+  assert_int_equal(p.overrides->count, 1);
+  assert_string_equal(p.overrides->list[0].note, "small");
+  assert_string_equal(p.overrides->sha256, overrides.sha256);
+  assert_int_equal(strlen(p.overrides->sha256), 64);
   assert_int_equal(p.nodes[node_of(&f->g, "e")].format, FORMAT_FP16);
 }
 

@@ -142,7 +142,7 @@ static void plan_narrows_what_is_no_optional_only_with_what_it_is_got_from(void 
   build_output(&f->b, "y", "float[2,2]");
   planning_index(f);
   struct diag d = {0};
-  assert_int_equal(policy_override_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
+  assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
   int n = node_of(&f->g, "e");
   assert_int_equal(plan_followed_variable(&f->g, n, 0), f->g.nodes[n].schema->inputs[0].var);
   planning_rewrite(f);
@@ -165,7 +165,7 @@ static void plan_keeps_an_output_whose_type_stays(void **state) {
   build_output(&f->b, "s", "");
   build_output(&f->b, "y", "");
   planning_index(f);
-  assert_int_equal(policy_override_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
+  assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
   planning_rewrite(f);
   expect(f, "scores", FORMAT_FP32, REASON_SCHEMA);
   assert_int_equal(node_format(f, "y"), FORMAT_FP16);

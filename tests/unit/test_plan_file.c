@@ -38,9 +38,9 @@ static struct planning *rich(void **state) {
       {.id = "near", .metric = METRIC_RELATIVE_L2, .limit = 0.1, .outputs = outputs}};
   f->policy.claims = claims;
   f->policy.n_claims = 2;
-  f->policy.overrides = arena_array(&f->arena, 3, sizeof *f->policy.overrides);
-  f->policy.overrides[0] = "keep /head*";
-  f->policy.overrides[1] = "io narrow";
+  f->policy.adjustments = arena_array(&f->arena, 3, sizeof *f->policy.adjustments);
+  f->policy.adjustments[0] = "keep /head*";
+  f->policy.adjustments[1] = "io narrow";
   planning_index(f);
   planning_see(f, "x", (float[]){1e-6f, 0.3f, 12}, 3);
   planning_unsee(f, "#4.else_branch::e");

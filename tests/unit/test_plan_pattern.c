@@ -420,8 +420,7 @@ static void an_override_of_a_node_goes_before_its_pattern(void **state) {
   normalised_product(f);
   planning_index(f);
   add_rule(f, PATTERN_RMS_NORM, CLASS_PIN);
-  assert_int_equal(policy_override_class(&f->policy, CLASS_NARROW, "q", &f->arena, &f->d),
-                   STATUS_OK);
+  assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "q", &f->arena, &f->d), STATUS_OK);
   planning_decide(f);
   assert_int_equal(node_format(f, "s"), FORMAT_FP32);
   assert_int_equal(f->p.nodes[node_of(&f->g, "q")].class, CLASS_NARROW);

@@ -315,8 +315,7 @@ static void scales_in_the_plan_file_are_those_of_the_inputs_beside_them(void **s
   planning_index(f);
   see(f, "y", 1e5f);
   see(f, "s", 1e5f);
-  assert_int_equal(policy_override_class(&f->policy, CLASS_NARROW, "s", &f->arena, &f->d),
-                   STATUS_OK);
+  assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "s", &f->arena, &f->d), STATUS_OK);
   planning_decide(f);
   assert_int_equal(scale_of(f, "s"), -2);
   const char *path = planning_path(f, "plan.json");

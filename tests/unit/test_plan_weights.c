@@ -257,8 +257,7 @@ static void a_convolution_has_blocks_along_its_input_channels(void **state) {
 static void a_transposed_convolution_too(void **state) {
   struct planning *f = begin(state, 2);
   convolution(f, "ConvTranspose", "float[4,6,1,1]", "float[1,6,1,1]");
-  assert_int_equal(policy_override_class(&f->policy, CLASS_NARROW, "y", &f->arena, &f->d),
-                   STATUS_OK);
+  assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "y", &f->arena, &f->d), STATUS_OK);
   expect_axis(f, 0, 2);
 }
 

@@ -92,7 +92,7 @@ static void policy_reads_every_key(void **state) {
   assert_true(p.claims[1].metric == METRIC_RELATIVE_L2 && p.claims[1].limit == 0.01);
   assert_string_equal(p.claims[1].outputs[0], "logits*");
   assert_null(p.claims[0].outputs);
-  assert_null(p.overrides[0]);
+  assert_null(p.adjustments[0]);
   arena_free(&a);
 }
 
@@ -322,24 +322,24 @@ static void overrides_go_in_front_and_are_recorded(void **state) {
   const char *tensors[] = {"in", "out"};
   struct rule_subject s = {.op = "MatMul", .node = "/dec/1", .tensors = tensors, .n_tensors = 2};
   s.scope = "";
-  assert_int_equal(policy_override_class(&p, CLASS_KEEP, "/dec/*", &a, &d), STATUS_OK);
+  assert_int_equal(policy_adjust_class(&p, CLASS_KEEP, "/dec/*", &a, &d), STATUS_OK);
   assert_int_equal(policy_match(&p, &s)->class, CLASS_KEEP);
   assert_string_equal(policy_match(&p, &s)->id, "--keep /dec/*");
-  assert_int_equal(policy_override_class(&p, CLASS_NARROW, "out", &a, &d), STATUS_OK);
+  assert_int_equal(policy_adjust_class(&p, CLASS_NARROW, "out", &a, &d), STATUS_OK);
   assert_string_equal(policy_match(&p, &s)->id, "--narrow out");
   s.n_tensors = 1;
   assert_string_equal(policy_match(&p, &s)->id, "--keep /dec/*");
-  assert_int_equal(policy_override_format(&p, "bf16", &a, &d), STATUS_OK);
+  assert_int_equal(policy_adjust_format(&p, "bf16", &a, &d), STATUS_OK);
   assert_true(p.n_ladder == 2 && p.ladder[0] == FORMAT_BF16 && p.ladder[1] == FORMAT_FP32);
-  assert_int_equal(policy_override_format(&p, "float32", &a, &d), STATUS_OK);
+  assert_int_equal(policy_adjust_format(&p, "float32", &a, &d), STATUS_OK);
   assert_true(p.n_ladder == 1 && p.ladder[0] == FORMAT_FP32);
-  assert_int_equal(policy_override_io(&p, "narrow", &a, &d), STATUS_OK);
+  assert_int_equal(policy_adjust_io(&p, "narrow", &a, &d), STATUS_OK);
   assert_true(p.narrow_inputs && p.narrow_outputs);
   static const char *const texts[] = {"--keep /dec/*", "--narrow out", "--format bf16",
                                       "--format fp32", "--io narrow"};
   for (size_t i = 0; i < 5; i++)
-    assert_string_equal(p.overrides[i], texts[i]);
-  assert_null(p.overrides[5]);
+    assert_string_equal(p.adjustments[i], texts[i]);
+  assert_null(p.adjustments[5]);
   arena_free(&a);
 }
 
@@ -348,16 +348,16 @@ static void overrides_refuse_wrong_arguments(void **state) {
   struct arena a = {0};
   struct diag d = {0};
   struct policy p = small(&a);
-  assert_int_equal(policy_override_class(&p, CLASS_KEEP, "", &a, &d), STATUS_USAGE);
+  assert_int_equal(policy_adjust_class(&p, CLASS_KEEP, "", &a, &d), STATUS_USAGE);
   diag_clear(&d);
-  assert_int_equal(policy_override_format(&p, "fp8e4m3fn", &a, &d), STATUS_USAGE);
+  assert_int_equal(policy_adjust_format(&p, "fp8e4m3fn", &a, &d), STATUS_USAGE);
   assert_non_null(strstr(d.message, "not supported"));
   diag_clear(&d);
-  assert_int_equal(policy_override_format(&p, "fp1", &a, &d), STATUS_USAGE);
+  assert_int_equal(policy_adjust_format(&p, "fp1", &a, &d), STATUS_USAGE);
   assert_non_null(strstr(d.hint, "Did you mean fp16"));
   diag_clear(&d);
-  assert_int_equal(policy_override_io(&p, "wide", &a, &d), STATUS_USAGE);
-  assert_null(p.overrides[0]);
+  assert_int_equal(policy_adjust_io(&p, "wide", &a, &d), STATUS_USAGE);
+  assert_null(p.adjustments[0]);
   arena_free(&a);
 }
 

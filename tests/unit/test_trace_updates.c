@@ -506,17 +506,17 @@ static const char *const swamped = "swamped_residual.sum";
 static const char *const summed = "/running_sum/final.body::running_sum.new_state";
 
 static const struct settings hazards = {
-    .command = "convert",
     .model = SOURCE_DIR "/models/hazards/hazards.onnx",
     .data = SOURCE_DIR "/models/hazards/samples",
     .quiet = true,
 };
 
 static void step_rule_keeps_swamped_sums_of_the_hazards_right(void **state) {
-  const char *overrides[] = {"narrow", "swamped_residual*", "narrow", "running_sum*"};
+  struct glob_class narrow[] = {{CLASS_NARROW, "swamped_residual*"},
+                                {CLASS_NARROW, "running_sum*"}};
   struct settings s = hazards;
-  s.overrides = overrides;
-  s.n_overrides = 4;
+  s.adjustments = narrow;
+  s.n_adjustments = 2;
   struct run r;
   struct diag d = {0};
   plan_hazards(&r, &s, &d, *state, true);
@@ -533,10 +533,10 @@ static void step_rule_keeps_swamped_sums_of_the_hazards_right(void **state) {
 }
 
 static void without_the_step_rule_swamped_sums_of_the_hazards_go_wrong(void **state) {
-  const char *overrides[] = {"narrow", "swamped_residual*"};
+  struct glob_class narrow[] = {{CLASS_NARROW, "swamped_residual*"}};
   struct settings s = hazards;
-  s.overrides = overrides;
-  s.n_overrides = 2;
+  s.adjustments = narrow;
+  s.n_adjustments = 1;
   struct run r;
   struct diag d = {0};
   plan_hazards(&r, &s, &d, *state, false);

@@ -185,8 +185,8 @@ static void the_key_changes_with_all_that_a_result_depends_on(void **state) {
       k.settings.n_arguments = 4;
       break;
     case 4:
-      m->overrides = (const char **)(uintptr_t)own;
-      m->n_overrides = 2;
+      m->arguments = (const char **)(uintptr_t)own;
+      m->n_arguments = 2;
       break;
     case 5: write_text(below(p, "external.data"), "other weights"); break;
     case 6: write_text(below(p, "samples/0.npz"), "other samples"); break;
