@@ -1,10 +1,14 @@
-// Open addressing with linear probing; the hash is seeded per process so that the names of a
-// hostile model cannot be chosen to collide. See map.h.
+// Open addressing with linear probing over small slots, beside a list of the entries: names that
+// are used near each other are entered near each other, so that in a large model a look-up waits
+// for memory once, at its slot. The hash is seeded per process, so that the names of a hostile
+// model cannot be chosen to collide. See map.h.
 #include "map.h"
 
 #include <stdint.h>
 #include <string.h>
 #include <sys/random.h>
+
+enum { FEWEST_SLOTS = 64 };
 
 static uint64_t seed(void) {
   static uint64_t value;
@@ -28,55 +32,58 @@ static uint32_t hash(int space, const char *key) {
   return (uint32_t)(h ^ (h >> 29));
 }
 
-// Where the key is, or would be. Entries keep their hashes: in a large model a key that is looked
-// at is a wait for memory.
-static struct map_entry *find(const struct map *m, uint32_t h, int space, const char *key) {
-  size_t mask = m->capacity - 1;
+// Where the key is, or would be. Slots keep the hashes, so that no entry is looked at in vain.
+static struct map_slot *find(const struct map *m, uint32_t h, int space, const char *key) {
+  size_t mask = m->n_slots - 1;
   for (size_t at = h & mask;; at = (at + 1) & mask) {
-    struct map_entry *entry = &m->entries[at];
-    if (!entry->key || (entry->hash == h && entry->space == space && strcmp(entry->key, key) == 0))
-      return entry;
+    struct map_slot *slot = &m->slots[at];
+    if (!slot->number)
+      return slot;
+    const struct map_entry *entry = &m->entries[slot->number - 1];
+    if (slot->hash == h && entry->space == space && strcmp(entry->key, key) == 0)
+      return slot;
   }
 }
 
 int map_get(const struct map *m, int space, const char *key) {
-  if (!m->capacity)
+  if (!m->n_slots)
     return -1;
-  const struct map_entry *entry = find(m, hash(space, key), space, key);
-  return entry->key ? entry->value : -1;
+  const struct map_slot *slot = find(m, hash(space, key), space, key);
+  return slot->number ? m->entries[slot->number - 1].value : -1;
 }
 
-static void resize(struct map *m, size_t capacity) {
+static void resize(struct map *m, size_t n_slots) {
   struct map old = *m;
-  m->capacity = capacity;
-  m->entries = arena_array(m->arena, capacity, sizeof *m->entries);
-  for (size_t i = 0; i < old.capacity; i++) {
-    if (!old.entries[i].key)
+  m->n_slots = n_slots;
+  m->slots = arena_array(m->arena, n_slots, sizeof *m->slots);
+  for (size_t i = 0; i < old.n_slots; i++) {
+    if (!old.slots[i].number)
       continue;
-    size_t at = old.entries[i].hash & (capacity - 1);
-    while (m->entries[at].key)
-      at = (at + 1) & (capacity - 1);
-    m->entries[at] = old.entries[i];
+    size_t at = old.slots[i].hash & (n_slots - 1);
+    while (m->slots[at].number)
+      at = (at + 1) & (n_slots - 1);
+    m->slots[at] = old.slots[i];
   }
 }
 
 void map_reserve(struct map *m, size_t count) {
-  size_t capacity = m->capacity ? m->capacity : 64;
-  while (capacity / 2 < count)
-    capacity *= 2;
-  if (capacity > m->capacity)
-    resize(m, capacity);
+  size_t n_slots = m->n_slots ? m->n_slots : FEWEST_SLOTS;
+  while (n_slots / 2 < count)
+    n_slots *= 2;
+  if (n_slots > m->n_slots)
+    resize(m, n_slots);
+  m->entries = arena_grow(m->arena, m->entries, &m->capacity, count, sizeof *m->entries);
 }
 
 int *map_slot(struct map *m, int space, const char *key) {
   map_reserve(m, m->count + 1);
   uint32_t h = hash(space, key);
-  struct map_entry *entry = find(m, h, space, key);
-  if (!entry->key) {
-    *entry = (struct map_entry){key, h, space, -1};
-    m->count++;
+  struct map_slot *slot = find(m, h, space, key);
+  if (!slot->number) {
+    m->entries[m->count++] = (struct map_entry){key, space, -1};
+    *slot = (struct map_slot){h, (uint32_t)m->count};
   }
-  return &entry->value;
+  return &m->entries[slot->number - 1].value;
 }
 
 void map_put(struct map *m, int space, const char *key, int value) {

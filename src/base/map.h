@@ -10,14 +10,19 @@
 
 struct map_entry {
   const char *key;
-  uint32_t hash;
   int space, value;
+};
+
+struct map_slot {
+  uint32_t hash;
+  uint32_t number;  // of the entry, from 1; 0: free
 };
 
 struct map {
   struct arena *arena;
-  struct map_entry *entries;
-  size_t capacity, count;
+  struct map_slot *slots;           // a power of two of them, 0 before the first key
+  struct map_entry *entries;        // in the order in which they were added
+  size_t n_slots, capacity, count;  // capacity and count are those of entries
 };
 
 // The value stored for (space, key), or -1.

@@ -20,14 +20,14 @@ static enum status check_order(const struct graph *g, struct diag *d) {
   return STATUS_OK;
 }
 
-static enum status check_value_infos(const struct graph *g, int scope, struct diag *d) {
-  const Onnx__GraphProto *graph = g->scopes[scope].graph;
+static enum status check_value_infos(const struct graph *g, int s, struct diag *d) {
+  const struct scope *scope = &g->scopes[s];
   // In functions, value_info may be true of one call only: engines drop it when they inline.
-  if (g->scopes[g->scopes[scope].root].kind == SCOPE_FUNCTION)
+  if (g->scopes[scope->root].kind == SCOPE_FUNCTION)
     return STATUS_OK;
-  for (size_t i = 0; i < graph->n_value_info; i++) {
-    int v = map_get(&g->names, scope, text_of(graph->value_info[i]->name));
-    struct type declared = type_from_proto(graph->value_info[i]->type);
+  for (size_t i = 0; i < scope->graph->n_value_info; i++) {
+    int v = scope->infos[i];
+    struct type declared = type_from_proto(scope->graph->value_info[i]->type);
     char a[TYPE_TEXT_SIZE], b[TYPE_TEXT_SIZE];
     if (v < 0 || declared.kind == TYPE_UNKNOWN || g->values[v].type.kind == TYPE_UNKNOWN ||
         type_equal(declared, g->values[v].type))

@@ -18,11 +18,11 @@ enum { LABEL_MAX_BYTES = 300 };
 struct builder {
   struct graph *g;
   struct diag *d;
-  struct map node_names;  // (scope, node name) -> node, or TWICE
+  struct arena *scratch;
+  struct map node_names;  // (scope, node name) -> index in its scope
   struct map functions;   // (0, "domain:name:overload") -> scope
   int depth;
 };
-enum { TWICE = INT_MAX };
 
 static enum status too_large(struct builder *b) {
   diag_hint(b->d, "Split the model, or report this limit.");
@@ -46,20 +46,25 @@ static enum status fail_tensor(struct builder *b, int scope, const char *name, c
   return diag_fail(b->d, STATUS_MODEL, "%s", what);
 }
 
-static enum status define_value(struct builder *b, int scope, const char *name, enum origin origin,
-                                int *id) {
-  int *known = map_slot(&b->g->names, scope, name);
-  if (*known >= 0) {
-    diag_hint(b->d, "Each value has one producer: rename one of them.");
-    return fail_tensor(b, scope, name, "is defined twice");
-  }
+// `place` is that of the value's name among the graph's names.
+static enum status add_value(struct builder *b, int scope, const char *name, enum origin origin,
+                             int *place, int *id) {
   void *array = b->g->values;
   TRY(reserve(b, &array, &b->g->capacity_values, &b->g->n_values, sizeof *b->g->values, id));
   b->g->values = array;
   b->g->values[*id] =
       (struct value){.name = name, .scope = scope, .origin = origin, .producer = -1};
-  *known = *id;
+  *place = *id;
   return STATUS_OK;
+}
+
+static enum status define_value(struct builder *b, int scope, const char *name, enum origin origin,
+                                int *id) {
+  int *place = map_slot(&b->g->names, scope, name);
+  if (*place < 0)
+    return add_value(b, scope, name, origin, place, id);
+  diag_hint(b->d, "Each value has one producer: rename one of them.");
+  return fail_tensor(b, scope, name, "is defined twice");
 }
 
 // ---- what a scope defines ----
@@ -118,7 +123,7 @@ static enum status define_initializer(struct builder *b, int scope, Onnx__Tensor
     return STATUS_OK;
   }
   TRY(check_tensor_type(b, scope, name, t));
-  int v = map_get(&b->g->names, scope, name);
+  int *place = map_slot(&b->g->names, scope, name), v = *place;
   if (v >= 0 && !b->g->values[v].initializer && b->g->values[v].origin != ORIGIN_SPARSE) {
     b->g->values[v].initializer = t;
     return STATUS_OK;
@@ -127,7 +132,7 @@ static enum status define_initializer(struct builder *b, int scope, Onnx__Tensor
     diag_hint(b->d, "Remove one of the two initializers: readers disagree about which one counts.");
     return fail_tensor(b, scope, name, "has two initializers");
   }
-  TRY(define_value(b, scope, name, ORIGIN_INITIALIZER, &v));
+  TRY(add_value(b, scope, name, ORIGIN_INITIALIZER, place, &v));
   b->g->values[v].initializer = t;
   return STATUS_OK;
 }
@@ -162,9 +167,12 @@ static enum status define_outputs(struct builder *b, int n) {
     outputs[i] = -1;
     if (!*text_of(proto->output[i]))
       continue;
-    if (map_get(&b->g->names, b->g->nodes[n].scope, proto->output[i]) >= 0)
+    enum status status =
+        define_value(b, b->g->nodes[n].scope, proto->output[i], ORIGIN_NODE, &outputs[i]);
+    if (status != STATUS_OK) {
       diag_at(b->d, NULL, graph_node_label(b->g, n), NULL);
-    TRY(define_value(b, b->g->nodes[n].scope, proto->output[i], ORIGIN_NODE, &outputs[i]));
+      return status;
+    }
     b->g->values[outputs[i]].producer = n;
     b->g->values[outputs[i]].output = (int)i;
   }
@@ -244,23 +252,29 @@ static enum status define_bodies(struct builder *b, int n) {
   return STATUS_OK;
 }
 
-// Registers the names of a scope's nodes first: a node's label depends on all of them.
-static void register_node_names(struct builder *b, int scope, Onnx__NodeProto **nodes,
-                                size_t count) {
+// Which of a scope's nodes have a name that no other has; found first, since what a body is called
+// depends on it.
+static bool *find_named(struct builder *b, int scope, Onnx__NodeProto **nodes, size_t count) {
+  bool *named = arena_array(b->scratch, count, sizeof *named);
   for (size_t i = 0; i < count; i++) {
     const char *name = text_of(nodes[i]->name);
     if (!*name || *name == '#')
       continue;
-    int *known = map_slot(&b->node_names, scope, name);
-    *known = *known < 0 ? (int)i : TWICE;
+    int *first = map_slot(&b->node_names, scope, name);
+    named[i] = *first < 0;
+    if (*first < 0)
+      *first = (int)i;
+    else
+      named[*first] = false;
   }
+  return named;
 }
 
 static enum status define_nodes(struct builder *b, int scope, Onnx__NodeProto **protos,
                                 size_t count) {
   if (count > INT_MAX / 2)
     return too_large(b);
-  register_node_names(b, scope, protos, count);
+  const bool *named = find_named(b, scope, protos, count);
   int *nodes = arena_array(b->g->arena, count, sizeof *nodes);
   for (size_t i = 0; i < count; i++) {
     void *array = b->g->nodes;
@@ -268,12 +282,8 @@ static enum status define_nodes(struct builder *b, int scope, Onnx__NodeProto **
     TRY(reserve(b, &array, &b->g->capacity_nodes, &b->g->n_nodes, sizeof *b->g->nodes, &n));
     b->g->nodes = array;
     nodes[i] = n;
-    int named = map_get(&b->node_names, scope, text_of(protos[i]->name));
-    b->g->nodes[n] = (struct node){.proto = protos[i],
-                                   .scope = scope,
-                                   .index = (int)i,
-                                   .named = named == (int)i,
-                                   .function = -1};
+    b->g->nodes[n] = (struct node){
+        .proto = protos[i], .scope = scope, .index = (int)i, .named = named[i], .function = -1};
     if (!*text_of(protos[i]->op_type)) {
       diag_at(b->d, NULL, graph_node_label(b->g, n), NULL);
       return diag_fail(b->d, STATUS_MODEL, "the node has no op_type");
@@ -286,14 +296,17 @@ static enum status define_nodes(struct builder *b, int scope, Onnx__NodeProto **
   return STATUS_OK;
 }
 
-// The declarations of what is no input: outputs first, value_info where they say nothing.
-static void note_declared(struct builder *b, int scope, Onnx__ValueInfoProto **infos,
+// The declarations of what is no input: outputs first, value_info where they say nothing. Returns
+// which values these are.
+static int *note_declared(struct builder *b, int scope, Onnx__ValueInfoProto **infos,
                           size_t count) {
+  int *values = arena_array(b->g->arena, count, sizeof *values);
   for (size_t i = 0; i < count; i++) {
-    int v = map_get(&b->g->names, scope, text_of(infos[i]->name));
+    int v = values[i] = map_get(&b->g->names, scope, text_of(infos[i]->name));
     if (v >= 0 && b->g->values[v].declared.kind == TYPE_UNKNOWN)
       b->g->values[v].declared = type_from_proto(infos[i]->type);
   }
+  return values;
 }
 
 static enum status define_graph(struct builder *b, int scope, Onnx__GraphProto *graph) {
@@ -306,7 +319,8 @@ static enum status define_graph(struct builder *b, int scope, Onnx__GraphProto *
   for (size_t i = 0; i < graph->n_output; i++)
     TRY(check_declared(b, scope, graph->output[i]));
   note_declared(b, scope, graph->output, graph->n_output);
-  note_declared(b, scope, graph->value_info, graph->n_value_info);
+  int *infos = note_declared(b, scope, graph->value_info, graph->n_value_info);
+  b->g->scopes[scope].infos = infos;
   return STATUS_OK;
 }
 
@@ -384,7 +398,7 @@ static struct packed_function pack_function(struct arena *a, const Onnx__Functio
 static enum status check_same_function(struct builder *b, struct packed_function *first, int scope,
                                        const Onnx__FunctionProto *second) {
   if (!first->bytes)
-    *first = pack_function(b->g->arena, b->g->scopes[scope].function);
+    *first = pack_function(b->scratch, b->g->scopes[scope].function);
   struct arena scratch = {0};
   struct packed_function other = pack_function(&scratch, second);
   bool same = other.size == first->size && memcmp(other.bytes, first->bytes, other.size) == 0;
@@ -397,11 +411,11 @@ static enum status check_same_function(struct builder *b, struct packed_function
 }
 
 static enum status define_functions(struct builder *b, const Onnx__ModelProto *proto) {
-  struct packed_function *packed = arena_array(b->g->arena, proto->n_functions, sizeof *packed);
-  struct map index = {.arena = b->g->arena};  // function key -> index in the file
+  struct packed_function *packed = arena_array(b->scratch, proto->n_functions, sizeof *packed);
+  struct map index = {.arena = b->scratch};  // function key -> index in the file
   for (size_t i = 0; i < proto->n_functions; i++) {
     Onnx__FunctionProto *f = proto->functions[i];
-    const char *key = function_key(b->g->arena, f->domain, f->name, f->overload);
+    const char *key = function_key(b->scratch, f->domain, f->name, f->overload);
     int scope = map_get(&b->functions, 0, key);
     if (scope >= 0) {
       TRY(check_same_function(b, &packed[map_get(&index, 0, key)], scope, f));
@@ -606,6 +620,19 @@ static void reserve_all(struct builder *b, const Onnx__ModelProto *proto) {
   map_reserve(&b->node_names, nodes);
 }
 
+static enum status define_and_resolve(struct builder *b, const Onnx__ModelProto *proto) {
+  TRY(check_header(b, proto));
+  TRY(define_opsets(b, 0, proto->opset_import, proto->n_opset_import));
+  reserve_all(b, proto);
+  struct scope blank = {.graph = proto->graph, .parent = -1, .parent_node = -1, .path = ""};
+  int main_scope;
+  TRY(define_scope(b, blank, &main_scope));
+  TRY(check_main_inputs(b));
+  b->g->all_listed = lists_all_initializers(b->g);
+  TRY(define_functions(b, proto));
+  return resolve(b);
+}
+
 enum status graph_build(struct graph *g, struct model *m, const struct schema_table *schemas,
                         struct arena *a, struct diag *d) {
   *g = (struct graph){.model = m,
@@ -614,18 +641,16 @@ enum status graph_build(struct graph *g, struct model *m, const struct schema_ta
                       .names = {.arena = a},
                       .opsets = {.arena = a},
                       .paths = {.arena = a}};
-  struct builder b = {.g = g, .d = d, .node_names = {.arena = a}, .functions = {.arena = a}};
+  struct arena scratch = {0};
+  struct builder b = {.g = g,
+                      .d = d,
+                      .scratch = &scratch,
+                      .node_names = {.arena = &scratch},
+                      .functions = {.arena = &scratch}};
   diag_at(d, m->path, NULL, NULL);
-  TRY(check_header(&b, m->proto));
-  TRY(define_opsets(&b, 0, m->proto->opset_import, m->proto->n_opset_import));
-  reserve_all(&b, m->proto);
-  struct scope blank = {.graph = m->proto->graph, .parent = -1, .parent_node = -1, .path = ""};
-  int main_scope;
-  TRY(define_scope(&b, blank, &main_scope));
-  TRY(check_main_inputs(&b));
-  g->all_listed = lists_all_initializers(g);
-  TRY(define_functions(&b, m->proto));
-  TRY(resolve(&b));
+  enum status status = define_and_resolve(&b, m->proto);
+  arena_free(&scratch);
+  TRY(status);
   graph_mark(g);
   TRY(graph_sort(g, d));
   return types_infer(g, d);

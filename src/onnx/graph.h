@@ -75,6 +75,7 @@ struct scope {
   int *order;  // the same nodes, stably sorted so that producers come first (captures included)
   int *inputs, *outputs;  // values; an output may be -1 in a main graph that lists an empty name
   int n_inputs, n_outputs;
+  int *infos;        // values that graph->value_info is about; -1 where it is about none
   bool polymorphic;  // function called with different input types: its values' types are unknown
 };
 

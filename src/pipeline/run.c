@@ -322,7 +322,8 @@ enum status run_rewrite(struct run *r) {
   r->emitted.spool = r->spool;
   TRY(index_again(r, &r->emitted_graph, &r->emitted, &r->round));
   if (!plan_is_identity(&r->plan))
-    return rewrite_model(&r->emitted, &r->emitted_graph, &r->plan, &r->rewrite, &r->round, r->diag);
+    return rewrite_model(&r->emitted, &r->emitted_graph, &r->plan, REWRITE_CHECK_RESULT,
+                         &r->rewrite, &r->round, r->diag);
   rewrite_nothing(&r->emitted_graph, &r->plan, &r->rewrite);
   return STATUS_OK;
 }

@@ -239,7 +239,7 @@ static enum status convert(struct subject *s, const struct program *p, const cha
   struct graph changed;
   struct rewrite_report report;
   TRY(graph_build(&changed, &copy, &p->schemas, a, d));
-  TRY(rewrite_model(&copy, &changed, &s->plan, &report, a, d));
+  TRY(rewrite_model(&copy, &changed, &s->plan, REWRITE_CHECK_PASSES, &report, a, d));
   TRY(model_save(&copy, out, d));
   return read_back(s, p, out, a, d);
 }

@@ -298,7 +298,8 @@ static void check_rewrite(struct conversion *k) {
   k->emitted = clone_model(k->model, k->arena);
   fuzz_require(graph_build(index, &k->emitted, fuzz_schemas(), k->arena, d) == STATUS_OK, "%s",
                d->message);
-  fuzz_require(rewrite_model(&k->emitted, index, &k->plan, &report, k->arena, d) == STATUS_OK,
+  fuzz_require(rewrite_model(&k->emitted, index, &k->plan, REWRITE_CHECK_PASSES, &report, k->arena,
+                             d) == STATUS_OK,
                "node '%s', tensor '%s': %s", d->node, d->tensor, d->message);
   fuzz_require(graph_build(&k->emitted_graph, &k->emitted, fuzz_schemas(), k->arena, d) ==
                    STATUS_OK,

@@ -109,7 +109,8 @@ static void rewrite(struct scene *s, const struct plan *p, struct input *in) {
   if (plan_is_identity(p))
     return;
   must(graph_build(index, &changed, fuzz_schemas(), in->arena, in->diag), in->diag);
-  must(rewrite_model(&changed, index, p, &report, in->arena, in->diag), in->diag);
+  must(rewrite_model(&changed, index, p, REWRITE_CHECK_PASSES, &report, in->arena, in->diag),
+       in->diag);
   must(graph_build(index, &changed, fuzz_schemas(), in->arena, in->diag), in->diag);
 }
 

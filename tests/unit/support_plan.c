@@ -180,7 +180,8 @@ void planning_rewrite(struct planning *f) {
   struct graph *index = arena_alloc(&f->arena, sizeof *index);
   f->changed = clone_model(&f->m, &f->arena);
   must(f, graph_build(index, &f->changed, f->schemas, &f->arena, &f->d));
-  must(f, rewrite_model(&f->changed, index, &f->p, &f->report, &f->arena, &f->d));
+  must(f, rewrite_model(&f->changed, index, &f->p, REWRITE_CHECK_PASSES, &f->report, &f->arena,
+                        &f->d));
   must(f, graph_build(&f->emitted, &f->changed, f->schemas, &f->arena, &f->d));
 }
 
