@@ -67,6 +67,11 @@ static enum status define_value(struct builder *b, int scope, const char *name, 
   return fail_tensor(b, scope, name, "is defined twice");
 }
 
+static const char *plain_domain(const char *domain) {
+  domain = text_of(domain);
+  return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
+}
+
 // ---- what a scope defines ----
 
 static enum status check_declared(struct builder *b, int scope, const Onnx__ValueInfoProto *info) {
@@ -282,9 +287,14 @@ static enum status define_nodes(struct builder *b, int scope, Onnx__NodeProto **
     TRY(reserve(b, &array, &b->g->capacity_nodes, &b->g->n_nodes, sizeof *b->g->nodes, &n));
     b->g->nodes = array;
     nodes[i] = n;
-    b->g->nodes[n] = (struct node){
-        .proto = protos[i], .scope = scope, .index = (int)i, .named = named[i], .function = -1};
-    if (!*text_of(protos[i]->op_type)) {
+    const char *op = text_of(protos[i]->op_type);
+    b->g->nodes[n] = (struct node){.proto = protos[i],
+                                   .op = *plain_domain(protos[i]->domain) ? "" : op,
+                                   .scope = scope,
+                                   .index = (int)i,
+                                   .named = named[i],
+                                   .function = -1};
+    if (!*op) {
       diag_at(b->d, NULL, graph_node_label(b->g, n), NULL);
       return diag_fail(b->d, STATUS_MODEL, "the node has no op_type");
     }
@@ -352,11 +362,6 @@ static enum status define_scope(struct builder *b, struct scope blank, int *id) 
 }
 
 // ---- functions and opsets ----
-
-static const char *plain_domain(const char *domain) {
-  domain = text_of(domain);
-  return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
-}
 
 static const char *function_key(struct arena *a, const char *domain, const char *name,
                                 const char *overload) {
@@ -460,6 +465,8 @@ static enum status resolve_operator(struct builder *b, int n, struct arena *scra
                      node->proto->op_type, domain, root ? "the function" : "the model");
   }
   node->schema = schema_find(b->g->schemas, domain, node->proto->op_type, opset);
+  if (node->schema && *node->op)
+    node->op = node->schema->op;  // the same text, in one place for all such nodes
   return STATUS_OK;
 }
 

@@ -45,6 +45,7 @@ struct value {
 
 struct node {
   Onnx__NodeProto *proto;
+  const char *op;  // its op_type if it is one of ai.onnx, else ""
   int scope;
   int index;                    // among the nodes of its scope, in file order
   bool named;                   // has a name that no other node of its scope has
@@ -139,6 +140,6 @@ bool graph_is_constant(const struct graph *g, int value);
 Onnx__TensorProto *graph_constant(struct graph *g, int value);
 
 // True for a node of ai.onnx (either spelling) with that operator.
-bool node_is(const Onnx__NodeProto *n, const char *op);
+bool node_is(const struct node *n, const char *op);
 
 #endif

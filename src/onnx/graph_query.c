@@ -28,9 +28,8 @@ Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name)
   return NULL;
 }
 
-bool node_is(const Onnx__NodeProto *n, const char *op) {
-  const char *domain = text_of(n->domain);
-  return (!*domain || strcmp(domain, "ai.onnx") == 0) && strcmp(text_of(n->op_type), op) == 0;
+bool node_is(const struct node *n, const char *op) {
+  return strcmp(n->op, op) == 0;
 }
 
 // ---- labels ----
@@ -134,7 +133,7 @@ bool graph_is_constant(const struct graph *g, int value) {
   if (v->origin == ORIGIN_INITIALIZER || listed_initializer(g, v))
     return !v->trained;
   return v->origin == ORIGIN_NODE && g->nodes[v->producer].function < 0 &&
-         node_is(g->nodes[v->producer].proto, "Constant");
+         node_is(&g->nodes[v->producer], "Constant");
 }
 
 Onnx__TensorProto *graph_constant(struct graph *g, int value) {
@@ -144,7 +143,7 @@ Onnx__TensorProto *graph_constant(struct graph *g, int value) {
   if (v->origin != ORIGIN_NODE || v->output != 0)
     return NULL;
   const struct node *n = &g->nodes[v->producer];
-  if (n->function >= 0 || !node_is(n->proto, "Constant"))
+  if (n->function >= 0 || !node_is(n, "Constant"))
     return NULL;
   if (!v->constant)
     v->constant = constant_tensor(g->arena, n->proto);

@@ -20,10 +20,10 @@ struct states {
 static struct states find_states(const struct graph *g, const struct node *node) {
   const struct scope *body = &g->scopes[node->bodies[0]];
   struct states s = {0};
-  if (node_is(node->proto, "Loop"))
+  if (node_is(node, "Loop"))
     s = (struct states){node->n_inputs - 2, 2, 1};
   const Onnx__AttributeProto *scanned = node_attribute(node->proto, "num_scan_inputs");
-  if (node_is(node->proto, "Scan") && scanned && scanned->i >= 0 && scanned->i < node->n_inputs &&
+  if (node_is(node, "Scan") && scanned && scanned->i >= 0 && scanned->i < node->n_inputs &&
       graph_opset(g, node->scope, "") >= SCAN_WITHOUT_BATCH)
     s = (struct states){node->n_inputs - (int)scanned->i, 0, 0};
   if (s.first_input + s.count > body->n_inputs || s.first_output + s.count > body->n_outputs)
@@ -68,7 +68,7 @@ static int behind_identity(const struct graph *g, int v) {
   if (v < 0 || g->values[v].origin != ORIGIN_NODE)
     return v;
   const struct node *maker = &g->nodes[g->values[v].producer];
-  return node_is(maker->proto, "Identity") && maker->n_inputs == 1 ? maker->inputs[0] : v;
+  return node_is(maker, "Identity") && maker->n_inputs == 1 ? maker->inputs[0] : v;
 }
 
 static bool free_state(struct graph *g, const struct node *node, struct states s, int i) {
@@ -88,7 +88,7 @@ static bool free_state(struct graph *g, const struct node *node, struct states s
 
 static bool is_loop(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
-  return node->n_bodies == 1 && (node_is(node->proto, "Loop") || node_is(node->proto, "Scan"));
+  return node->n_bodies == 1 && (node_is(node, "Loop") || node_is(node, "Scan"));
 }
 
 // How many loops node n is in.

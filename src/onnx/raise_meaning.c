@@ -147,7 +147,7 @@ enum status raise_mask(struct raising *r, const struct subject *s) {
 static const Onnx__TensorProto *constant_input(struct raising *r, const struct subject *s,
                                                size_t k) {
   const char *name = k < s->node->n_input ? s->node->input[k] : "";
-  for (size_t i = r->count; i > 0 && node_is(r->list[i - 1], "Constant"); i--)
+  for (size_t i = r->count; i > 0 && strcmp(r->list[i - 1]->op_type, "Constant") == 0; i--)
     if (strcmp(r->list[i - 1]->output[0], name) == 0)
       return r->list[i - 1]->attribute[0]->t;
   int v = graph_lookup(r->graph, r->graph->nodes[s->id].scope, name);

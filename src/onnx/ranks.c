@@ -98,7 +98,7 @@ static int rank_after(struct graph *g, const int *ranks, const struct node *node
   int first = node->n_inputs && node->inputs[0] >= 0 ? ranks[node->inputs[0]] : -1;
   const Onnx__AttributeProto *attribute;
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-    if (!node_is(node->proto, rules[i].op))
+    if (!node_is(node, rules[i].op))
       continue;
     switch (rules[i].rule) {
     case RULE_FIRST: return first;
@@ -139,7 +139,7 @@ int *ranks_find(struct graph *g, struct arena *a) {
       int rank = node->function < 0 ? rank_after(g, ranks, node) : -1;
       const Onnx__TensorProto *t =
           node->n_outputs && node->outputs[0] >= 0 ? graph_constant(g, node->outputs[0]) : NULL;
-      int n = node_is(node->proto, "Split") || node->n_outputs < 1 ? node->n_outputs : 1;
+      int n = node_is(node, "Split") || node->n_outputs < 1 ? node->n_outputs : 1;
       for (int k = 0; k < n; k++)
         if (node->outputs[k] >= 0)
           ranks[node->outputs[k]] = t ? (int)t->n_dims : rank;

@@ -111,14 +111,14 @@ static struct type body_input(const struct graph *g, const struct node *n, int k
     return unknown;
   int from = k;
   bool elements = false;
-  if (node_is(n->proto, "Loop")) {
+  if (node_is(n, "Loop")) {
     *expected = n->n_inputs < 2 ? 2 : n->n_inputs;
     if (k < 2)
       return k == 0 ? iteration : condition;
-  } else if (node_is(n->proto, "Scan")) {
+  } else if (node_is(n, "Scan")) {
     from = n->schema->since < 9 ? k + 1 : k;
     *expected = n->n_inputs - (from - k);
-  } else if (node_is(n->proto, "SequenceMap")) {
+  } else if (node_is(n, "SequenceMap")) {
     *expected = n->n_inputs;
     elements = true;
   } else {
@@ -232,11 +232,11 @@ static enum status check_bodies(struct inference *in, int node) {
   const struct node *n = &in->g->nodes[node];
   if (n->n_bodies == 0 || !n->schema)
     return STATUS_OK;
-  if (node_is(n->proto, "If"))
+  if (node_is(n, "If"))
     return check_if(in, node);
-  if (node_is(n->proto, "Loop"))
+  if (node_is(n, "Loop"))
     return check_state(in, node, 2, n->n_inputs - 2, 1);
-  if (node_is(n->proto, "Scan")) {
+  if (node_is(n, "Scan")) {
     bool open = false;
     const Onnx__AttributeProto *scans = find_attribute(in, n->proto, "num_scan_inputs", &open);
     int first = n->schema->since < 9 ? 1 : 0;
@@ -461,7 +461,7 @@ static enum status infer_outputs(struct inference *in, int node, const struct ty
     g->values[n->outputs[k]].type = t;
     // Constants of any type are about in every opset, and engines take them as initializers.
     if (t.kind != TYPE_UNKNOWN && !type_in_set(&n->schema->vars[f->var].allowed, t) &&
-        !node_is(n->proto, "Constant"))
+        !node_is(n, "Constant"))
       return refuse_type(in, node, "output", k, n->outputs[k], f);
   }
   return STATUS_OK;
@@ -511,7 +511,7 @@ static enum status infer_node(struct inference *in, int node) {
 static bool is_stored(const struct graph *g, int value) {
   const struct value *v = &g->values[value];
   return v->origin == ORIGIN_INITIALIZER || v->origin == ORIGIN_SPARSE ||
-         (v->producer >= 0 && node_is(g->nodes[v->producer].proto, "Constant"));
+         (v->producer >= 0 && node_is(&g->nodes[v->producer], "Constant"));
 }
 
 // A declared output must be what is inferred. For a constant, ONNX Runtime does not look at the

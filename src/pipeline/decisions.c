@@ -9,7 +9,7 @@ static bool decides(const struct graph *g, const struct node *node) {
   for (int k = 0; k < node->n_inputs && !reads_floats; k++)
     reads_floats = graph_is_fp32(g, node->inputs[k]) && !graph_is_constant(g, node->inputs[k]);
   for (size_t i = 0; i < sizeof ops / sizeof ops[0] && reads_floats; i++)
-    if (node_is(node->proto, ops[i]))
+    if (node_is(node, ops[i]))
       return true;
   return false;
 }

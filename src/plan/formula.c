@@ -216,7 +216,7 @@ static void name_operators(struct map *names, const struct formulas *f) {
 
 static int find_operator(const struct map *names, int space, const struct node *node) {
   const char *op = node->proto->op_type;
-  return node_is(node->proto, op) ? map_get(names, space, op) : -1;
+  return node_is(node, op) ? map_get(names, space, op) : -1;
 }
 
 void matcher_init(struct matcher *m, struct graph *g, const struct formulas *f, struct arena *a) {

@@ -55,8 +55,7 @@ static bool sums_in_fp32(const struct node *node) {
                   {"RMSNormalization", 23},
                   {"SimplifiedLayerNormalization", 1}};
   for (size_t i = 0; i < sizeof stashing / sizeof stashing[0]; i++)
-    if (node_is(node->proto, stashing[i].op) && node->schema &&
-        node->schema->since >= stashing[i].since) {
+    if (node_is(node, stashing[i].op) && node->schema && node->schema->since >= stashing[i].since) {
       const Onnx__AttributeProto *stash = node_attribute(node->proto, "stash_type");
       bool is_fp32 = !stash || stash->i == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
       return is_fp32 && !(stash && stash->ref_attr_name && stash->ref_attr_name[0]);
@@ -83,7 +82,7 @@ static void classify(struct planner *pl, int n) {
   subject.tensors = touched_names(pl, node, &subject.n_tensors, fixed, USUAL_NAMES);
   const struct rule *rule = policy_match(pl->policy, &subject);
   enum node_class class = rule ? rule->class : CLASS_KEEP;
-  bool is_cast = node_is(node->proto, "Cast") || node_is(node->proto, "CastLike");
+  bool is_cast = node_is(node, "Cast") || node_is(node, "CastLike");
   if (is_cast && class == CLASS_KEEP && !pl->policy->keep_author_casts)
     class = CLASS_FOLLOW;
   *out = (struct node_plan){

@@ -40,7 +40,7 @@ static void find_shape_math(struct planner *pl) {
       const struct node *node = &g->nodes[g->scopes[s].order[i]];
       bool data = node->n_bodies > 0 || node->function >= 0;
       for (size_t b = 0; b < sizeof back_to_data / sizeof back_to_data[0] && !data; b++)
-        data = node_is(node->proto, back_to_data[b]);
+        data = node_is(node, back_to_data[b]);
       if (data || !shape_math_node(pl, node))
         continue;
       for (int k = 0; k < node->n_outputs; k++)
@@ -128,7 +128,7 @@ static bool follows(const struct graph *g, int n, int k, int *own, int *followed
 // RMSNormalization has two variables, but is defined by a function that multiplies what has the
 // type of its input by the scale: with two types no engine loads it.
 static bool has_one_type(const struct node *node) {
-  return node_is(node->proto, "RMSNormalization");
+  return node_is(node, "RMSNormalization");
 }
 
 // The variables that must be narrow if the node's main one is, itself included; 0: it cannot be.
@@ -183,8 +183,8 @@ enum status allow_test(struct planner *pl, int n, int r, enum reason *why, int *
 // Inputs that hold positions or counts stay exact: fp16 has no odd integer above 2048, bf16 none
 // above 256, and the range test does not see that.
 static bool holds_positions(const struct node *node, int k) {
-  return (node_is(node->proto, "OneHot") && k < 2) ||  // indices, depth
-         (node_is(node->proto, "Resize") && k == 1);   // roi
+  return (node_is(node, "OneHot") && k < 2) ||  // indices, depth
+         (node_is(node, "Resize") && k == 1);   // roi
 }
 
 // Variables besides the main one narrow along if all their values pass, else they stay fp32.

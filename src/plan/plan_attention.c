@@ -9,7 +9,7 @@
 enum { QUERY, KEY, VALUE, MASK, PAST_KEY };  // inputs
 
 static bool is_attention(const struct node *node) {
-  return node_is(node->proto, "Attention") && node->n_inputs > VALUE && node->n_outputs > 0 &&
+  return node_is(node, "Attention") && node->n_inputs > VALUE && node->n_outputs > 0 &&
          node->inputs[QUERY] >= 0 && node->inputs[KEY] >= 0;
 }
 

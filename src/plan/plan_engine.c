@@ -40,15 +40,15 @@ static bool moves_batch_inwards(const Onnx__NodeProto *transpose) {
 static bool feeds_matmul(const struct graph *g, int v) {
   for (int u = 0; v >= 0 && u < g->values[v].n_uses; u++) {
     int reader = g->values[v].uses[u].node;
-    if (reader >= 0 && node_is(g->nodes[reader].proto, "MatMul"))
+    if (reader >= 0 && node_is(&g->nodes[reader], "MatMul"))
       return true;
   }
   return false;
 }
 
 static bool is_transposed_batch(const struct node *node, const struct graph *g) {
-  return node_is(node->proto, "Transpose") && node->n_outputs == 1 &&
-         moves_batch_inwards(node->proto) && feeds_matmul(g, node->outputs[0]);
+  return node_is(node, "Transpose") && node->n_outputs == 1 && moves_batch_inwards(node->proto) &&
+         feeds_matmul(g, node->outputs[0]);
 }
 
 enum { LAYER_NORM_OPSET = 17 };
@@ -60,9 +60,9 @@ static bool vanishes(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
   if (node->n_inputs < 1 || node->inputs[0] < 0)
     return false;
-  if (node_is(node->proto, "Identity") || node_is(node->proto, "Dropout"))
+  if (node_is(node, "Identity") || node_is(node, "Dropout"))
     return true;
-  return node_is(node->proto, "Cast") && node->n_inputs == 1 && node->n_outputs == 1 &&
+  return node_is(node, "Cast") && node->n_inputs == 1 && node->n_outputs == 1 &&
          graph_is_fp32(g, node->inputs[0]) && graph_is_fp32(g, node->outputs[0]);
 }
 
@@ -77,13 +77,13 @@ static int made_by(const struct graph *g, int n, int k, const char *op) {
     v = g->nodes[maker].inputs[0];
     maker = g->values[v].origin == ORIGIN_NODE ? g->values[v].producer : -1;
   }
-  return maker >= 0 && node_is(g->nodes[maker].proto, op) ? maker : -1;
+  return maker >= 0 && node_is(&g->nodes[maker], op) ? maker : -1;
 }
 
 // The gain in (x - mean) / sqrt(variance) * gain.
 static bool is_layer_norm_gain(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
-  if (!node_is(node->proto, "Mul") || graph_opset(g, node->scope, "") < LAYER_NORM_OPSET)
+  if (!node_is(node, "Mul") || graph_opset(g, node->scope, "") < LAYER_NORM_OPSET)
     return false;
   for (int k = 0; k < node->n_inputs; k++) {
     int div = made_by(g, n, k, "Div");
@@ -123,6 +123,6 @@ void plan_engine_faults_before(const struct graph *g, const struct patterns *p,
 
 bool plan_engine_fault(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
-  return is_transposed_batch(node, g) || node_is(node->proto, "MelWeightMatrix") ||
+  return is_transposed_batch(node, g) || node_is(node, "MelWeightMatrix") ||
          is_layer_norm_gain(g, n);
 }

@@ -16,13 +16,13 @@ static bool moves_elements(const struct node *node) {
   static const char *const ops[] = {"Identity", "Dropout", "Reshape",  "Transpose",
                                     "Squeeze",  "Flatten", "Unsqueeze"};
   for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-    if (node_is(node->proto, ops[i]))
+    if (node_is(node, ops[i]))
       return true;
   return false;
 }
 
 static bool is_probability(const struct fits *f, const struct node *node, const bool *from) {
-  return node_is(node->proto, "Softmax") ||
+  return node_is(node, "Softmax") ||
          (moves_elements(node) && node->n_inputs > 0 && node->inputs[0] >= 0 &&
           from[node->inputs[0]] && graph_is_fp32(f->graph, node->inputs[0]));
 }
@@ -32,7 +32,7 @@ static bool only_weighs(const struct fits *f, int v) {
   for (int u = 0; u < value->n_uses; u++) {
     int reader = value->uses[u].node;
     const struct node *node = reader >= 0 ? &f->graph->nodes[reader] : NULL;
-    if (!node || !(is_product(node) || node_is(node->proto, "Einsum") ||
+    if (!node || !(is_product(node) || node_is(node, "Einsum") ||
                    (moves_elements(node) && f->weighs[node->outputs[0]])))
       return false;
   }
@@ -162,7 +162,7 @@ static bool is_bias(const struct node *node, int k) {
 }
 
 static bool is_term(const struct node *node) {
-  return node_is(node->proto, "Add") || node_is(node->proto, "Sub") || node_is(node->proto, "Sum");
+  return node_is(node, "Add") || node_is(node, "Sub") || node_is(node, "Sum");
 }
 
 // True if constant v is only ever added. What a format then loses of it below the normal range is

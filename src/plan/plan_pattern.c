@@ -151,6 +151,6 @@ void patterns_find(struct patterns *p, struct graph *g, struct arena *a) {
   for (int k = 0; k < FORMULAS; k++)
     find_pattern(p, g, &m, k, terms[k]);
   for (int n = 0; n < g->n_nodes; n++)
-    if (node_is(g->nodes[n].proto, "Cast"))
+    if (node_is(&g->nodes[n], "Cast"))
       mark_node(p, n, PATTERN_NONE, -1);  // what the author decided is nobody's part
 }

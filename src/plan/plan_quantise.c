@@ -28,7 +28,7 @@ bool is_product(const struct node *node) {
   static const char *const contributed[] = {"FusedConv", "FusedGemm", "FusedMatMul",
                                             "TransposeMatMul"};
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-    if (node_is(node->proto, own[i]))
+    if (node_is(node, own[i]))
       return true;
   if (!node->proto->domain || strcmp(node->proto->domain, "com.microsoft") != 0)
     return false;

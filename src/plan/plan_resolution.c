@@ -44,13 +44,13 @@ static bool holds_integers(struct finder *f, int v) {
 
 static bool is_one_of(const struct node *node, const char *const *ops) {
   for (; *ops; ops++)
-    if (node_is(node->proto, *ops))
+    if (node_is(node, *ops))
       return true;
   return false;
 }
 
 static bool from_integer_type(const struct graph *g, const struct node *node) {
-  if (!node_is(node->proto, "Cast") || node->n_inputs == 0 || node->inputs[0] < 0)
+  if (!node_is(node, "Cast") || node->n_inputs == 0 || node->inputs[0] < 0)
     return false;
   int type = g->values[node->inputs[0]].type.elem_type;
   return type != ONNX__TENSOR_PROTO__DATA_TYPE__BOOL && tensor_element_bits(type) > 0 &&

@@ -91,7 +91,7 @@ static const struct carrier *find_carrier(const struct graph *g, int n) {
   if (graph_opset(g, node->scope, "") < FIRST_OPSET)
     return &none;
   for (size_t i = 0; i < sizeof carriers / sizeof carriers[0]; i++)
-    if (node_is(node->proto, carriers[i].op)) {
+    if (node_is(node, carriers[i].op)) {
       bool carries = node->schema && node->schema->since >= carriers[i].since &&
                      (!carriers[i].zero || attribute_is_zero(node, carriers[i].zero));
       return carries ? &carriers[i] : &none;

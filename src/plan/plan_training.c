@@ -33,11 +33,11 @@ static int without_factors(struct graph *g, const struct trace *t, int v) {
     if (value->origin != ORIGIN_NODE)
       return v;
     const struct node *node = &g->nodes[value->producer];
-    bool product = node_is(node->proto, "Mul");
-    if (node_is(node->proto, "Neg") && node->n_inputs == 1 && node->inputs[0] >= 0)
+    bool product = node_is(node, "Mul");
+    if (node_is(node, "Neg") && node->n_inputs == 1 && node->inputs[0] >= 0)
       v = node->inputs[0];
-    else if ((!product && !node_is(node->proto, "Div")) || node->n_inputs != 2 ||
-             node->inputs[0] < 0 || node->inputs[1] < 0)
+    else if ((!product && !node_is(node, "Div")) || node->n_inputs != 2 || node->inputs[0] < 0 ||
+             node->inputs[1] < 0)
       return v;
     else if (elements(g, t, node->inputs[1]) == 1)
       v = node->inputs[0];
@@ -59,8 +59,8 @@ static int gradient_of(struct graph *g, const struct trace *t, int w) {
     if (!node || node->n_inputs != 2 || node->n_outputs != 1 || node->outputs[0] < 0 ||
         !g->values[node->outputs[0]].is_output)
       continue;
-    bool subtracts = node_is(node->proto, "Sub") && k == 0;
-    if ((subtracts || node_is(node->proto, "Add")) && node->inputs[1 - k] >= 0)
+    bool subtracts = node_is(node, "Sub") && k == 0;
+    if ((subtracts || node_is(node, "Add")) && node->inputs[1 - k] >= 0)
       return without_factors(g, t, node->inputs[1 - k]);
   }
   return -1;

@@ -64,7 +64,7 @@ static enum format_id wanted_format(const struct graph *g, const struct plan *p,
 
 // Operators that look at the shape of their input alone take it in whatever format it is stored.
 bool plan_reads_shape_only(const struct node *node) {
-  return node_is(node->proto, "Shape") || node_is(node->proto, "Size");
+  return node_is(node, "Shape") || node_is(node, "Size");
 }
 
 // The format that node n takes input k in, wherever it comes from.

@@ -154,7 +154,7 @@ static bool is_float_value(const struct graph *g, int v) {
 // A node that makes integers or booleans of floats decides something: a comparison, ArgMax, TopK,
 // NonMaxSuppression. What looks at shapes only does not.
 static bool decides(const struct graph *g, const struct node *node) {
-  if (node_is(node->proto, "Shape") || node_is(node->proto, "Size"))
+  if (node_is(node, "Shape") || node_is(node, "Size"))
     return false;
   bool reads_floats = false, gives_others = false;
   for (int k = 0; k < node->n_inputs; k++)

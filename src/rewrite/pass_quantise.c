@@ -93,7 +93,7 @@ static void keep_rectifier(struct rewrite *w, int v) {
   if (value->origin != ORIGIN_NODE || !only_products_read(w, v))
     return;
   const struct node *node = &w->graph->nodes[value->producer];
-  if (!node_is(node->proto, "Relu") || node->n_inputs != 1 || node->inputs[0] < 0)
+  if (!node_is(node, "Relu") || node->n_inputs != 1 || node->inputs[0] < 0)
     return;
   static const int64_t scalar[1] = {0};
   static const uint8_t zero[sizeof(float)] = {0};

@@ -12,10 +12,11 @@
 
 static enum status write_type(struct rewrite *w, int n, const char *name, enum format_id f,
                               struct diag *d) {
-  Onnx__NodeProto *proto = w->graph->nodes[n].proto;
+  const struct node *node = &w->graph->nodes[n];
+  Onnx__NodeProto *proto = node->proto;
   Onnx__AttributeProto *attribute = node_attribute(proto, name);
   bool is_tensor = attribute ? attribute->t != NULL
-                             : node_is(proto, "ConstantOfShape");  // its default: one fp32 zero
+                             : node_is(node, "ConstantOfShape");  // its default: one fp32 zero
   if (!is_tensor) {
     if (attribute)
       attribute->i = formats[f].onnx_type;
@@ -39,15 +40,15 @@ static enum status write_type(struct rewrite *w, int n, const char *name, enum f
   return STATUS_OK;
 }
 
-static void keep_softmax_wide(struct rewrite *w, Onnx__NodeProto *proto) {
+static void keep_softmax_wide(struct rewrite *w, const struct node *node) {
   static const char name[] = "softmax_precision";
-  if (node_is(proto, "Attention") && !node_attribute(proto, name))
-    proto_add_int(w->arena, proto, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+  if (node_is(node, "Attention") && !node_attribute(node->proto, name))
+    proto_add_int(w->arena, node->proto, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
 }
 
 static void drop_idle_cast(struct rewrite *w, int n) {
   const struct node *node = &w->graph->nodes[n];
-  if (!node_is(node->proto, "Cast"))
+  if (!node_is(node, "Cast"))
     return;
   enum format_id makes = plan_output_format(w->graph, w->plan, n, 0);
   if (makes == FORMAT_COUNT)
@@ -67,7 +68,7 @@ enum status pass_type_attributes(struct rewrite *w, struct diag *d) {
     const struct node *node = &w->graph->nodes[n];
     if (w->plan->nodes[n].format == FORMAT_FP32 || !node->schema)
       continue;
-    keep_softmax_wide(w, node->proto);
+    keep_softmax_wide(w, node);
     for (int i = 0; i < node->schema->n_type_attributes; i++) {
       const struct type_attribute *rule = &node->schema->type_attributes[i];
       if (rule->output >= node->n_outputs || node->outputs[rule->output] < 0)

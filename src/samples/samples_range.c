@@ -153,7 +153,7 @@ static int trace_back(const struct graph *g, int value) {
     const struct node *n = &g->nodes[g->values[value].producer];
     bool passes = false;
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
-      passes = passes || node_is(n->proto, same[i]);
+      passes = passes || node_is(n, same[i]);
     if (!passes || !n->n_inputs || n->inputs[0] < 0)
       break;
     value = n->inputs[0];
@@ -280,8 +280,7 @@ static void visit_use(struct walk *w, const struct value *v, const struct use *u
   if (use->node < 0) {
     // The output of an If's branch.
     int parent = g->scopes[v->scope].parent_node;
-    if (parent >= 0 && node_is(g->nodes[parent].proto, "If") &&
-        use->index < g->nodes[parent].n_outputs)
+    if (parent >= 0 && node_is(&g->nodes[parent], "If") && use->index < g->nodes[parent].n_outputs)
       push(w, g->nodes[parent].outputs[use->index]);
     return;
   }

@@ -52,23 +52,23 @@ static int64_t attribute_int(const struct node *n, const char *name, int64_t oth
 
 // Size that node n needs of dim `axis` of its input 0; 0 if it does not care.
 static int64_t needed_by(struct graph *g, const struct node *n, size_t axis, size_t rank) {
-  if (node_is(n->proto, "Conv")) {
+  if (node_is(n, "Conv")) {
     int64_t group = attribute_int(n, "group", 1);
     if (axis == 1 && group > 0 && group < 1 << 20)
       return weight_dim(g, n, 1, 1) * group;
     return axis > 1 && rank == 3 ? PIXELS : 0;
   }
-  if (node_is(n->proto, "ConvTranspose"))
+  if (node_is(n, "ConvTranspose"))
     return axis == 1 ? weight_dim(g, n, 1, 0) : 0;
-  if (node_is(n->proto, "MatMul"))
+  if (node_is(n, "MatMul"))
     return axis + 1 == rank ? weight_dim(g, n, 1, 0) : 0;
-  if (node_is(n->proto, "Gemm"))
+  if (node_is(n, "Gemm"))
     return axis == (attribute_int(n, "transA", 0) ? 0 : 1)
                ? weight_dim(g, n, 1, attribute_int(n, "transB", 0) ? 1 : 0)
                : 0;
-  if (node_is(n->proto, "BatchNormalization"))
+  if (node_is(n, "BatchNormalization"))
     return axis == 1 ? weight_dim(g, n, 1, 0) : 0;
-  if (node_is(n->proto, "LSTM") || node_is(n->proto, "GRU") || node_is(n->proto, "RNN"))
+  if (node_is(n, "LSTM") || node_is(n, "GRU") || node_is(n, "RNN"))
     return axis == 2 ? weight_dim(g, n, 1, 2) : 0;
   return 0;
 }
@@ -84,7 +84,7 @@ static int64_t needed_by_uses(struct graph *g, int value, size_t axis, size_t ra
       int64_t size = needed_by(g, n, axis, rank);
       if (size > 0)
         return size;
-      if ((node_is(n->proto, "Cast") || node_is(n->proto, "Identity")) && n->n_outputs)
+      if ((node_is(n, "Cast") || node_is(n, "Identity")) && n->n_outputs)
         next = n->outputs[0];
     }
     value = next;

@@ -22,7 +22,7 @@ static void derive_value(struct trace *t, const struct graph *g, int v, enum sta
   struct stats *s = &t->stats[v];
   stats_free(s);
   stats_derive(s, &t->stats[n->inputs[0]], how);
-  if (!node_is(n->proto, "Concat"))
+  if (!node_is(n, "Concat"))
     return;
   for (int i = 1; i < n->n_inputs; i++)
     stats_merge(s, &t->stats[n->inputs[i]]);

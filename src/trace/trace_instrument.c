@@ -58,7 +58,7 @@ static const struct {
 
 // Dropout passes its input through except in training (opset 12: input 2; before 7: is_test == 0).
 static bool is_passing_dropout(const struct graph *g, const struct node *n) {
-  if (!node_is(n->proto, "Dropout"))
+  if (!node_is(n, "Dropout"))
     return false;
   int opset = graph_opset(g, n->scope, "");
   if (opset < 7) {
@@ -70,7 +70,7 @@ static bool is_passing_dropout(const struct graph *g, const struct node *n) {
 
 static int derivation_of(const struct graph *g, const struct node *n) {
   for (size_t i = 0; i < sizeof followers / sizeof *followers; i++)
-    if (node_is(n->proto, followers[i].op))
+    if (node_is(n, followers[i].op))
       return (int)followers[i].how;
   return is_passing_dropout(g, n) ? (int)STATS_SAME : -1;
 }
@@ -92,7 +92,7 @@ static bool is_before_rounding(const struct graph *g, int v) {
 }
 
 static bool follows(const struct instrumentation *in, const struct node *n) {
-  int needed = node_is(n->proto, "Concat") ? n->n_inputs : 1;
+  int needed = node_is(n, "Concat") ? n->n_inputs : 1;
   if (n->n_inputs < needed)
     return false;
   for (int i = 0; i < needed; i++)

@@ -159,8 +159,8 @@ static void watch_offset(struct finder *f, int n) {
 
 static void find_addition(struct finder *f, int n) {
   const struct node *node = &f->graph->nodes[n];
-  bool sum = node_is(node->proto, "Sum");
-  if (!sum && !node_is(node->proto, "Add") && !node_is(node->proto, "Sub"))
+  bool sum = node_is(node, "Sum");
+  if (!sum && !node_is(node, "Add") && !node_is(node, "Sub"))
     return;
   int computed = 0;
   for (int k = 0; k < node->n_inputs; k++)
@@ -273,7 +273,7 @@ static void find_reduction(struct finder *f, int n) {
   const struct node *node = &f->graph->nodes[n];
   const struct reduction *r = NULL;
   for (size_t i = 0; i < sizeof reductions / sizeof *reductions && !r; i++)
-    if (node_is(node->proto, reductions[i].op))
+    if (node_is(node, reductions[i].op))
       r = &reductions[i];
   if (!r || !is_computed(f, input(node, 0)))
     return;
@@ -288,7 +288,7 @@ static void find_reduction(struct finder *f, int n) {
 static void find_running_sum(struct finder *f, int n) {
   const struct node *node = &f->graph->nodes[n];
   int64_t *axes = arena_array(f->arena, GATHER_RANK, sizeof *axes);
-  if (!node_is(node->proto, "CumSum") || !is_computed(f, input(node, 0)) ||
+  if (!node_is(node, "CumSum") || !is_computed(f, input(node, 0)) ||
       read_axes(f, input(node, 1), axes) != 1)
     return;
   add_site(f, UPDATE_RUNNING_SUM, node->outputs[0]);
@@ -316,9 +316,9 @@ static void add_window(struct finder *f, const struct node *n, Onnx__NodeProto *
 
 static void find_product(struct finder *f, int n) {
   const struct node *node = &f->graph->nodes[n];
-  bool conv = node_is(node->proto, "Conv"), gemm = node_is(node->proto, "Gemm");
+  bool conv = node_is(node, "Conv"), gemm = node_is(node, "Gemm");
   int a = input(node, 0), b = input(node, 1);
-  if (!(conv || gemm || node_is(node->proto, "MatMul")) || !is_float(f->graph, a) ||
+  if (!(conv || gemm || node_is(node, "MatMul")) || !is_float(f->graph, a) ||
       !is_float(f->graph, b) || !(is_computed(f, a) || is_computed(f, b)))
     return;
   add_site(f, UPDATE_PRODUCT, node->outputs[0]);
@@ -332,7 +332,7 @@ static void find_product(struct finder *f, int n) {
 
 static void find_pool(struct finder *f, int n) {
   const struct node *node = &f->graph->nodes[n];
-  if (!node_is(node->proto, "AveragePool") || !is_computed(f, input(node, 0)))
+  if (!node_is(node, "AveragePool") || !is_computed(f, input(node, 0)))
     return;
   add_site(f, UPDATE_REDUCTION, node->outputs[0]);
   Onnx__NodeProto *w = new_watcher(f, "Accumulate", node->inputs[0], -1);
@@ -365,9 +365,9 @@ static void find_loop(struct finder *f, int n) {
   if (node->n_bodies != 1)
     return;
   const struct scope *body = &f->graph->scopes[node->bodies[0]];
-  if (node_is(node->proto, "Loop"))
+  if (node_is(node, "Loop"))
     find_states(f, body, 2, 1, body->n_inputs - 2);
-  if (node_is(node->proto, "Scan"))
+  if (node_is(node, "Scan"))
     find_states(f, body, 0, 0,
                 body->n_inputs - (int)int_attribute(node, "num_scan_inputs", body->n_inputs));
 }
@@ -376,7 +376,7 @@ static void find_loop(struct finder *f, int n) {
 // of its two states that comes first in the tensor.
 static void find_sequence(struct finder *f, int n) {
   const struct node *node = &f->graph->nodes[n];
-  if (!node_is(node->proto, "LSTM") && !node_is(node->proto, "GRU") && !node_is(node->proto, "RNN"))
+  if (!node_is(node, "LSTM") && !node_is(node, "GRU") && !node_is(node, "RNN"))
     return;
   add_site(f, UPDATE_SEQUENCE, node->outputs[0]);
   Onnx__NodeProto *w = new_watcher(f, "Steps", node->outputs[0], -1);

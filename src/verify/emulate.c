@@ -184,7 +184,7 @@ static bool result_is_rounded(const struct graph *g, int n) {
   if (reduction && !(reduction->s.len == 4 && memcmp(reduction->s.data, "none", 4) == 0))
     return false;  // ScatterND that adds or multiplies
   for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++)
-    if (node_is(node->proto, exact[i]))
+    if (node_is(node, exact[i]))
       return true;
   return false;
 }
@@ -228,7 +228,7 @@ static bool holds_narrow(const struct graph *g, int v) {
 // and for a BitCast, which sees the bits.
 static bool runs_in_float(const struct graph *g, const struct node *node) {
   const struct schema *s = node->schema;
-  bool bits = node_is(node->proto, "BitCast");
+  bool bits = node_is(node, "BitCast");
   for (int k = 0; s && k < node->n_inputs; k++)
     if (holds_narrow(g, node->inputs[k]) && (bits || !takes_float(s, schema_input(s, k))))
       return false;
@@ -245,7 +245,7 @@ static bool runs_in_float(const struct graph *g, const struct node *node) {
 static bool is_weight_in_blocks(struct graph *g, int n, Onnx__TensorProto **codes,
                                 Onnx__TensorProto **scales) {
   const struct node *node = &g->nodes[n];
-  if (!node_is(node->proto, "DequantizeLinear") || node->n_inputs != 2 || node->inputs[0] < 0 ||
+  if (!node_is(node, "DequantizeLinear") || node->n_inputs != 2 || node->inputs[0] < 0 ||
       node->inputs[1] < 0 || g->values[node->inputs[0]].type.elem_type != FLOAT4)
     return false;
   *codes = graph_constant(g, node->inputs[0]);
@@ -309,6 +309,7 @@ static enum status decode_weights(struct emulation *e) {
     TRY(decode_weight(e, n, codes, scales, &weight));
     Onnx__NodeProto *node = e->graph->nodes[n].proto;
     node->op_type = arena_strdup(e->arena, "Constant");
+    e->graph->nodes[n].op = node->op_type;
     node->n_input = node->n_attribute = 0;
     proto_add_tensor(e->arena, node, "value", weight);
     decoded[n] = any = true;

@@ -140,7 +140,7 @@ static const char *const inner_products[] = {
 static bool has_inner_product(const struct graph *g) {
   for (int n = 0; n < g->n_nodes; n++)
     for (size_t i = 0; i < sizeof inner_products / sizeof inner_products[0]; i++)
-      if (node_is(g->nodes[n].proto, inner_products[i]))
+      if (node_is(&g->nodes[n], inner_products[i]))
         return true;
   return false;
 }

@@ -263,7 +263,7 @@ int emitted_type(const struct planning *f, const char *label) {
 int emitted_count(const struct planning *f, const char *op) {
   int count = 0;
   for (int n = 0; n < f->emitted.n_nodes; n++)
-    count += node_is(f->emitted.nodes[n].proto, op);
+    count += node_is(&f->emitted.nodes[n], op);
   return count;
 }
 

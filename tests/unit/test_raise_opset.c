@@ -89,8 +89,8 @@ static double relative_error(const struct array *x, const struct array *y) {
 static double engine_difference(const struct graph *g) {
   double allowed = 0;
   for (int n = 0; n < g->n_nodes; n++)
-    if (node_is(g->nodes[n].proto, "AveragePool") || node_is(g->nodes[n].proto, "ScaledTanh") ||
-        node_is(g->nodes[n].proto, "ParametricSoftplus"))
+    if (node_is(&g->nodes[n], "AveragePool") || node_is(&g->nodes[n], "ScaledTanh") ||
+        node_is(&g->nodes[n], "ParametricSoftplus"))
       allowed = 1e-6;
   for (int v = 0; v < g->n_values; v++)
     if (g->values[v].type.elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16)

@@ -318,7 +318,7 @@ static void rewrite_casts_what_is_captured_two_levels_down_once(void **state) {
   assert_int_equal(emitted_count(f, "Cast"), 1 + 4);  // and one behind each product
   int readers = 0;
   for (int n = 0; n < f->emitted.n_nodes; n++)
-    if (node_is(f->emitted.nodes[n].proto, "MatMul"))
+    if (node_is(&f->emitted.nodes[n], "MatMul"))
       readers += strcmp(f->emitted.nodes[n].proto->input[0], "h__fp16") == 0;
   assert_int_equal(readers, 4);
 }
