@@ -142,4 +142,8 @@ Onnx__TensorProto *graph_constant(struct graph *g, int value);
 // True for a node of ai.onnx (either spelling) with that operator.
 bool node_is(const struct node *n, const char *op);
 
+// True for an operator that takes apart the bits of its input, so that what it gives depends on the
+// type that the input has, and on more than the values.
+bool node_sees_bits(const struct node *n);
+
 #endif

@@ -32,6 +32,11 @@ bool node_is(const struct node *n, const char *op) {
   return strcmp(n->op, op) == 0;
 }
 
+// MurmurHash3 does so too, but takes no narrow type.
+bool node_sees_bits(const struct node *n) {
+  return node_is(n, "BitCast") && n->n_inputs > 0 && n->n_outputs > 0;
+}
+
 // ---- labels ----
 
 // Paths of scopes hold no "::", so the first one ends the path. True if a name of the main graph

@@ -264,6 +264,8 @@ const char *plan_refuses_format(const struct graph *g, int n, enum format_id f, 
     return "this node has no fp32 tensor whose format can change";
   if (touches_containers(g, node))
     return "it makes or takes a sequence, optional or map, whose format cannot change";
+  if (node_sees_bits(node))
+    return "it sees the bits of a value, which are others in another format";
   if (!plan_operator_takes(g, n, f))
     return arena_printf(a, "%s does not take %s at this model's opset", node->proto->op_type,
                         formats[f].name);
@@ -323,6 +325,8 @@ enum reason allow_reason(const struct planner *pl, int n) {
     return REASON_UNKNOWN_OP;
   if (touches_containers(pl->graph, node))
     return REASON_CONTAINER;
+  if (node_sees_bits(node))
+    return REASON_BITS;
   enum node_class class = pl->plan->nodes[n].class;
   if (pl->converted)
     return REASON_CONVERTED;

@@ -38,6 +38,7 @@ static const struct {
     [REASON_NOT_SMALLER] = {"not_smaller",
                             "with the scales of its blocks a weight would be no smaller"},
     [REASON_SCORES] = {"scores", "scores of this attention may leave the format's range"},
+    [REASON_BITS] = {"bits", "sees the bits of a value, which are others in another format"},
     [REASON_POLYMORPHIC] = {"polymorphic",
                             "its function is called with different types or without a value"},
 };

@@ -203,10 +203,10 @@ static void widen_type_attributes(const struct node *node) {
   }
 }
 
-static Onnx__NodeProto *new_cast_to_float(struct arena *a, const char *input, const char *output) {
+static Onnx__NodeProto *new_cast(struct arena *a, const char *input, const char *output, int to) {
   Onnx__NodeProto *node = proto_unary(a, "Cast", "", input, output);
   node->name = arena_printf(a, "%s/typed", output);
-  proto_add_int(a, node, "to", FLOAT);
+  proto_add_int(a, node, "to", to);
   return node;
 }
 
@@ -224,18 +224,36 @@ static bool holds_narrow(const struct graph *g, int v) {
   return v >= 0 && g->values[v].type.kind == TYPE_TENSOR && is_narrow(g->values[v].type.elem_type);
 }
 
-// False for operators that take a narrow type and fp32 not at all (com.microsoft's MatMulPacked),
-// and for a BitCast, which sees the bits.
+// False for operators that take a narrow type and fp32 not at all (com.microsoft's MatMulPacked).
 static bool runs_in_float(const struct graph *g, const struct node *node) {
   const struct schema *s = node->schema;
-  bool bits = node_is(node, "BitCast");
   for (int k = 0; s && k < node->n_inputs; k++)
-    if (holds_narrow(g, node->inputs[k]) && (bits || !takes_float(s, schema_input(s, k))))
+    if (holds_narrow(g, node->inputs[k]) && !takes_float(s, schema_input(s, k)))
       return false;
   for (int k = 0; s && k < node->n_outputs; k++)
-    if (holds_narrow(g, node->outputs[k]) && (bits || !takes_float(s, schema_output(s, k))))
+    if (holds_narrow(g, node->outputs[k]) && !takes_float(s, schema_output(s, k)))
       return false;
   return true;
+}
+
+// An operator that sees the bits runs on the narrow type itself, between Casts: they change no
+// value, since what is carried as fp32 was rounded to it.
+static void emulate_on_bits(struct emulation *e, int n, Onnx__NodeProto **list, size_t *count) {
+  const struct node *node = &e->graph->nodes[n];
+  int in = node->inputs[0], out = node->outputs[0];
+  if (holds_narrow(e->graph, in)) {
+    const char *bits = arena_printf(e->arena, "%s//bits_%d", node->proto->input[0], n);
+    list[(*count)++] =
+        new_cast(e->arena, node->proto->input[0], bits, e->graph->values[in].type.elem_type);
+    node->proto->input[0] = arena_strdup(e->arena, bits);
+  }
+  list[(*count)++] = node->proto;
+  if (holds_narrow(e->graph, out)) {
+    const char *name = node->proto->output[0];
+    const char *bits = earlier_name(e, node->scope, name, "bits");
+    node->proto->output[0] = arena_strdup(e->arena, bits);
+    list[(*count)++] = new_cast(e->arena, bits, name, FLOAT);
+  }
 }
 
 // ---- weights in 4 bits ----
@@ -323,6 +341,10 @@ static enum status decode_weights(struct emulation *e) {
 static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **list, size_t *count) {
   const struct graph *g = e->graph;
   const struct node *node = &g->nodes[n];
+  if (node_sees_bits(node)) {
+    emulate_on_bits(e, n, list, count);
+    return STATUS_OK;
+  }
   if (!runs_in_float(g, node)) {
     diag_at(e->diag, e->model->path, graph_node_label(g, n), NULL);
     return diag_fail(e->diag, STATUS_MODEL, "a %s cannot be run with narrow types carried as fp32",
@@ -344,7 +366,7 @@ static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **li
     node->proto->output[k] = arena_strdup(e->arena, exact);
     list[(*count)++] = emulate_new_round(e->arena, exact, rounded, format, e->ftz);
     if (rounded != name)
-      list[(*count)++] = new_cast_to_float(e->arena, rounded, name);
+      list[(*count)++] = new_cast(e->arena, rounded, name, FLOAT);
   }
   return STATUS_OK;
 }
@@ -398,7 +420,7 @@ static void round_operand(struct emulation *e, int n, int k, enum format_id f,
   list[(*count)++] = emulate_new_round(e->arena, from, rounded, f, e->ftz);
   if (in_function(e->graph, node->scope)) {
     name = arena_printf(e->arena, "%s//typed_%d_%d", from, n, k);
-    list[(*count)++] = new_cast_to_float(e->arena, rounded, name);
+    list[(*count)++] = new_cast(e->arena, rounded, name, FLOAT);
   }
   node->proto->input[k] = arena_strdup(e->arena, name);
 }

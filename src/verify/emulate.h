@@ -17,7 +17,7 @@ bool emulate_needed(const struct graph *g);
 
 // Changes m in place; build the graph's index again afterwards. A model without narrow types is
 // left as it is. Names stay: a value keeps its name for what it holds after rounding. Errors:
-// STATUS_MODEL for what cannot be carried (a BitCast of a narrow tensor), naming the node.
+// STATUS_MODEL for what cannot be carried (an operator that does not take fp32), naming the node.
 enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct arena *a,
                           struct diag *d);
 

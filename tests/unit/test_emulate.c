@@ -231,32 +231,43 @@ static void emulate_computes_what_bf16_would(void **state) {
   expect_steps(*state, "bfloat16", FORMAT_BF16);
 }
 
-static void expect_refusal(struct planning *f, const char *op, const char *inputs) {
-  build_node(&f->b, op, inputs, "y");
-  build_output(&f->b, "y", "");
-  planning_index(f);
-  f->changed = clone_model(&f->m, &f->arena);
-  struct graph index;
-  assert_int_equal(graph_build(&index, &f->changed, f->schemas, &f->arena, &f->d), STATUS_OK);
-  assert_int_equal(emulate_model(&f->changed, &index, false, &f->arena, &f->d), STATUS_MODEL);
-  assert_non_null(strstr(f->d.node, strcmp(op, "BitCast") == 0 ? op : "MatMulPacked"));
-  assert_non_null(strstr(f->d.message, "cannot be run with narrow types carried as fp32"));
-}
-
 // Found by fuzz_graph: the message was that of a bad model.
 static void emulate_refuses_by_name_an_operator_without_fp32(void **state) {
   struct planning *f = *state;
   build_opset(&f->b, "com.microsoft", 1);
   build_input(&f->b, "x", "float16[2]");
   build_input(&f->b, "w", "uint8[2]");
-  expect_refusal(f, "com.microsoft.MatMulPacked", "x w");
+  build_node(&f->b, "com.microsoft.MatMulPacked", "x w", "y");
+  build_output(&f->b, "y", "");
+  planning_index(f);
+  f->changed = clone_model(&f->m, &f->arena);
+  struct graph index;
+  assert_int_equal(graph_build(&index, &f->changed, f->schemas, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(emulate_model(&f->changed, &index, false, &f->arena, &f->d), STATUS_MODEL);
+  assert_non_null(strstr(f->d.node, "MatMulPacked"));
+  assert_non_null(strstr(f->d.message, "cannot be run with narrow types carried as fp32"));
 }
 
-static void emulate_refuses_by_name_a_bitcast_of_a_narrow_tensor(void **state) {
+// x -> bits, as int16 -> y: each BitCast sees fp16, and no value changes on the way.
+static void emulate_runs_a_bitcast_on_the_narrow_type(void **state) {
   struct planning *f = *state;
   f->b.model->opset_import[0]->version = 26;
   build_input(&f->b, "x", "float16[2]");
-  expect_refusal(f, "BitCast", "x");
+  build_int(&f->b, build_node(&f->b, "BitCast", "x", "bits"), "to", 5);
+  build_int(&f->b, build_node(&f->b, "BitCast", "bits", "y"), "to", FLOAT16);
+  build_output(&f->b, "bits", "int16[2]");
+  build_output(&f->b, "y", "float16[2]");
+  carry(f);
+  const struct graph *g = &f->emitted;
+  const struct node *apart = &g->nodes[node_of(g, "bits")], *back = &g->nodes[node_of(g, "y")];
+  assert_int_equal(emitted_type(f, "x"), FLOAT);
+  assert_int_equal(emitted_type(f, "y"), FLOAT);
+  assert_int_equal(emitted_type(f, "bits"), 5);
+  assert_int_equal(g->values[apart->inputs[0]].type.elem_type, FLOAT16);
+  assert_string_equal(back->proto->op_type, "Cast");
+  assert_int_equal(g->values[back->inputs[0]].type.elem_type, FLOAT16);
+  assert_int_equal(emitted_count(f, "BitCast"), 2);
+  assert_int_equal(rounds(f), 0);
 }
 
 // ---- weights in 4 bits ----
@@ -320,7 +331,7 @@ int main(void) {
       TEST(emulate_takes_a_name_that_it_would_make),
       TEST(emulate_sample_widens_narrow_arrays),
       TEST(emulate_refuses_by_name_an_operator_without_fp32),
-      TEST(emulate_refuses_by_name_a_bitcast_of_a_narrow_tensor),
+      TEST(emulate_runs_a_bitcast_on_the_narrow_type),
       TEST(emulate_computes_what_fp16_would),
       TEST(emulate_computes_what_bf16_would),
   };

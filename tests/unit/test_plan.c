@@ -171,6 +171,26 @@ static void plan_keeps_an_output_whose_type_stays(void **state) {
   assert_int_equal(node_format(f, "y"), FORMAT_FP16);
 }
 
+// The bits of a narrow value are others, and fewer.
+static void plan_keeps_what_sees_bits_in_fp32(void **state) {
+  struct planning *f = *state;
+  struct diag d = {0};
+  f->b.model->opset_import[0]->version = 26;
+  f->policy.narrow_inputs = f->policy.narrow_outputs = true;
+  build_input(&f->b, "x", "float[2,2]");
+  build_int(&f->b, build_node(&f->b, "BitCast", "x", "bits"), "to", 6);
+  build_node(&f->b, "MatMul", "x x", "y");
+  build_output(&f->b, "bits", "int32[2,2]");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_index(f);
+  assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
+  planning_rewrite(f);
+  expect(f, "bits", FORMAT_FP32, REASON_BITS);
+  assert_int_equal(node_format(f, "y"), FORMAT_FP16);
+  assert_int_equal(emitted_type(f, "bits"), 6);
+  assert_non_null(plan_refuses_format(&f->g, node_of(&f->g, "bits"), FORMAT_FP16, &f->arena));
+}
+
 static void plan_keeps_casts_of_the_author(void **state) {
   struct planning *f = *state;
   input_and_weights(f);
@@ -621,6 +641,7 @@ int main(void) {
       TEST(plan_leaves_doubles_and_integers_alone),
       TEST(plan_narrows_what_is_no_optional_only_with_what_it_is_got_from),
       TEST(plan_keeps_an_output_whose_type_stays),
+      TEST(plan_keeps_what_sees_bits_in_fp32),
       TEST(plan_keeps_casts_of_the_author),
       TEST(plan_keeps_conv_out_of_bf16_before_opset_22),
       TEST(plan_takes_conv_in_bf16_at_opset_22),
