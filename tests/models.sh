@@ -40,7 +40,7 @@ explain() {
     names_culprit "$1" || grep -q '^loads  *NOT in' "$1" ||
       fault "$policy:explained" 'the refusal does not name output, amount, sample and tensor'
   elif grep -q 'copied unchanged' "$1"; then
-    grep -qE 'stay fp32: |plan +0 of 0 float nodes|^setting +tf32' "$1" ||
+    grep -qE 'stays? fp32: |plan +0 of 0 float nodes|^setting +tf32' "$1" ||
       fault "$policy:explained" 'copied unchanged without a reason'
   else
     grep -qE '^result +every claim holds' "$1" || fault "$policy:explained" 'no verdict'

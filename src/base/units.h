@@ -12,4 +12,7 @@ const char *units_factor(double factor, char text[UNITS_TEXT]);
 // A share in percent, as the report writes it: "0 %", "< 0.01 %", "6.77 %".
 const char *units_share(double share, char text[UNITS_TEXT]);
 
+// What makes a noun plural: "%d node%s" with a count and PLURAL(count).
+#define PLURAL(count) ((count) == 1 ? "" : "s")
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "escape.h"
+#include "units.h"
 
 #include <string.h>
 #include <sys/ioctl.h>
@@ -34,7 +35,7 @@ void batch_show_begin(struct batch_show *s, size_t kept) {
   s->began = clock_seconds();
   if (s->quiet)
     return;
-  fprintf(stderr, "%zu model%s", s->total, s->total == 1 ? "" : "s");
+  fprintf(stderr, "%zu model%s", s->total, PLURAL(s->total));
   if (kept)
     fprintf(stderr, ", %zu done before", kept);
   putc('\n', stderr);

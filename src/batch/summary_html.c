@@ -2,6 +2,7 @@
 // of models are hostile; they are escaped as text, and links use the folders' plain names only.
 #include "escape.h"
 #include "summary_zoo.h"
+#include "units.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -107,7 +108,7 @@ static void put_row(const struct result *r, const char *out, struct arena *a, FI
 }
 
 static void put_totals(const struct totals *t, FILE *to) {
-  fprintf(to, "<p>%zu models:", t->models);
+  fprintf(to, "<p>%zu model%s:", t->models, PLURAL(t->models));
   for (int o = 0; o < OUTCOME_COUNT; o++)
     fprintf(to, "%s <span class=\"%s\">%zu %s</span>", o ? "," : "", outcome_name((enum outcome)o),
             t->by_outcome[o], outcome_name((enum outcome)o));

@@ -252,7 +252,7 @@ static void write_csv(struct result *const *results, size_t count, bool repeatab
 // ---- Markdown ----
 
 static void markdown_totals(const struct totals *t, FILE *out) {
-  fprintf(out, "%zu model%s:", t->models, t->models == 1 ? "" : "s");
+  fprintf(out, "%zu model%s:", t->models, PLURAL(t->models));
   for (int o = 0; o < OUTCOME_COUNT; o++)
     fprintf(out, "%s %zu %s", o ? "," : "", t->by_outcome[o], outcome_name((enum outcome)o));
   fprintf(out, ". Of those written: %" PRId64 " of %" PRId64 " float nodes narrow (",
@@ -404,7 +404,7 @@ void summary_zoo_text(struct result *const *results, size_t count, const struct 
             t->with_drawbacks);
   for (size_t i = 0; i < t->n_wide && i < MOST_REASONS; i++)
     fprintf(to, "%s %6" PRId64 " nodes of %zu model%s: %s\n", i ? "            " : "stay fp32   ",
-            t->wide[i].nodes, t->wide[i].models, t->wide[i].models == 1 ? "" : "s",
+            t->wide[i].nodes, t->wide[i].models, PLURAL(t->wide[i].models),
             summary_zoo_reason(t->wide[i].reason));
   print_not_converted(results, count, to);
   fprintf(to, "wrote        %s/index.html, summary.json, summary.csv, summary.md, times.csv\n",

@@ -61,7 +61,7 @@ static void print_head(const struct run *r) {
   char bytes[UNITS_TEXT];
   printf("model        ");
   escape_terminal(r->settings->model, stdout);
-  printf(": %d node%s, %s\n", r->graph.n_nodes, r->graph.n_nodes == 1 ? "" : "s",
+  printf(": %d node%s, %s\n", r->graph.n_nodes, PLURAL(r->graph.n_nodes),
          units_bytes((double)r->model.size, bytes));
   printf("sha256       %s\n", r->model.sha256);
   bool named = m->producer_name && m->producer_name[0];
@@ -155,8 +155,8 @@ static void print_functions(const struct run *r, const struct inventory *in) {
     const struct scope *s = &r->graph.scopes[in->functions[i].scope];
     printf("%-*s", LABEL_WIDTH, i ? "" : "functions");
     escape_terminal(s->path + strlen("fn:"), stdout);
-    printf(": %d node%s, called %d time%s\n", s->n_nodes, s->n_nodes == 1 ? "" : "s",
-           in->functions[i].calls, in->functions[i].calls == 1 ? "" : "s");
+    printf(": %d node%s, called %d time%s\n", s->n_nodes, PLURAL(s->n_nodes),
+           in->functions[i].calls, PLURAL(in->functions[i].calls));
   }
   if (in->n_functions > MOST_FUNCTIONS)
     printf("%*sand %d more\n", LABEL_WIDTH, "", in->n_functions - MOST_FUNCTIONS);
@@ -168,16 +168,17 @@ static void print_nodes(const struct run *r, const struct inventory *in) {
   flow_item(&nodes, "%d in the main graph", g->scopes[0].n_nodes);
   if (in->subgraphs)
     flow_item(&nodes, "%d in %d subgraph%s", in->nodes_in_subgraphs, in->subgraphs,
-              in->subgraphs == 1 ? "" : "s");
+              PLURAL(in->subgraphs));
   if (in->n_functions)
     flow_item(&nodes, "%d in %d local function%s", in->nodes_in_functions, in->n_functions,
-              in->n_functions == 1 ? "" : "s");
+              PLURAL(in->n_functions));
   flow_end(&nodes);
   for (size_t i = 0; i < in->n_ops && i < MOST_OPERATORS; i++)
     flow_item(&operators, "%d %.200s%s%.200s", in->ops[i].count, in->ops[i].domain,
               in->ops[i].domain[0] ? ":" : "", in->ops[i].op);
   if (in->n_ops > MOST_OPERATORS)
-    flow_item(&operators, "and %zu other operators", in->n_ops - MOST_OPERATORS);
+    flow_item(&operators, "and %zu other operator%s", in->n_ops - MOST_OPERATORS,
+              PLURAL(in->n_ops - MOST_OPERATORS));
   flow_end(&operators);
   print_functions(r, in);
 }
@@ -220,21 +221,20 @@ static void print_parameters(const struct run *r, const struct inventory *in) {
   for (int i = 0; i < n; i++) {
     const struct parameter_count *p = &in->parameters[order[i]];
     flow_item(&parameters, "%" PRIu64 " %s in %d tensor%s (%s)", p->elements,
-              order[i] ? tensor_type_name(order[i]) : "others", p->tensors,
-              p->tensors == 1 ? "" : "s", units_bytes((double)p->bytes, bytes));
+              order[i] ? tensor_type_name(order[i]) : "others", p->tensors, PLURAL(p->tensors),
+              units_bytes((double)p->bytes, bytes));
   }
   flow_end(&parameters);
   if (!in->external_tensors)
     return;
   const struct externals *e = r->model.externals;
   struct flow files = {.label = "external"};
-  flow_item(&files, "data of %d tensor%s", in->external_tensors,
-            in->external_tensors == 1 ? "" : "s");
+  flow_item(&files, "data of %d tensor%s", in->external_tensors, PLURAL(in->external_tensors));
   for (size_t i = 0; e && i < e->count && i < MOST_FILES; i++)
     flow_item(&files, "%s (%s)", e->files[i].location,
               units_bytes((double)e->files[i].size, bytes));
   if (e && e->count > MOST_FILES)
-    flow_item(&files, "and %zu more files", e->count - MOST_FILES);
+    flow_item(&files, "and %zu more file%s", e->count - MOST_FILES, PLURAL(e->count - MOST_FILES));
   flow_end(&files);
 }
 

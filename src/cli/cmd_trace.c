@@ -1,6 +1,7 @@
 // trace: statistics of the calibration samples, and of a training's weights, to a file.
 #include "cmd.h"
 #include "json.h"
+#include "units.h"
 
 static const char *default_output(struct run *r) {
   return arena_printf(&r->arena, "%s.trace.json", r->settings->model);
@@ -36,10 +37,11 @@ static void print_result(const struct run *r, const char *output) {
     return;
   }
   if (t->steps)
-    printf("traced %zu %ssample%s: %d values seen; ", t->steps, t->synthetic ? "made-up " : "",
-           t->steps == 1 ? "" : "s", seen);
+    printf("traced %zu %ssample%s: %d value%s seen; ", t->steps, t->synthetic ? "made-up " : "",
+           PLURAL(t->steps), seen, PLURAL(seen));
   if (weights)
-    printf("%zu steps of %zu weights; ", t->weight_steps, weights);
+    printf("%zu step%s of %zu weight%s; ", t->weight_steps, PLURAL(t->weight_steps), weights,
+           PLURAL(weights));
   printf("wrote %s\n", output);
 }
 

@@ -6,6 +6,7 @@
 #include "external.h"
 #include "format.h"
 #include "tensor.h"
+#include "units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,9 +45,9 @@ const char *oddity_name(enum oddity o) {
 const char *oddity_text(const struct inventory *in, enum oddity o, struct arena *a) {
   const struct odd *odd = &in->odd[o];
   const char *first = odd->count > 1 ? "the first is " : "";
-  return arena_printf(a, "%d %s%s: %s%s%s%s%s", odd->count, oddities[o].noun,
-                      odd->count == 1 ? "" : "s", oddities[o].text, odd->example[0] ? " (" : "",
-                      odd->example[0] ? first : "", odd->example, odd->example[0] ? ")" : "");
+  return arena_printf(a, "%d %s%s: %s%s%s%s%s", odd->count, oddities[o].noun, PLURAL(odd->count),
+                      oddities[o].text, odd->example[0] ? " (" : "", odd->example[0] ? first : "",
+                      odd->example, odd->example[0] ? ")" : "");
 }
 
 struct taking {

@@ -11,6 +11,7 @@
 
 #include "graph_build.h"
 #include "type_rules.h"
+#include "units.h"
 
 #include <assert.h>
 #include <string.h>
@@ -708,7 +709,7 @@ enum status types_infer(struct graph *g, struct diag *d) {
   for (int i = 0; i < in.n_functions; i++)
     finish_function(&in, &in.functions[i]);
   if (in.wrong_value_infos)
-    diag_warn(d, "value_info of %d values is wrong and ignored (first: %s)", in.wrong_value_infos,
-              graph_value_label(g, in.first_wrong_value_info));
+    diag_warn(d, "value_info of %d value%s is wrong and ignored (first: %s)", in.wrong_value_infos,
+              PLURAL(in.wrong_value_infos), graph_value_label(g, in.first_wrong_value_info));
   return STATUS_OK;
 }

@@ -71,7 +71,7 @@ static void print_overrides(const struct plan *p, FILE *out) {
   for (int n = 0; n < p->n_nodes; n++)
     decided += strncmp(p->nodes[n].rule_id, "override ", strlen("override ")) == 0;
   fprintf(out, "overrides    %d of %s decide for %d node%s\n", p->overrides->count,
-          p->overrides->file, decided, decided == 1 ? "" : "s");
+          p->overrides->file, decided, PLURAL(decided));
 }
 
 static void print_held_out(const struct run *r, FILE *out) {
@@ -88,7 +88,7 @@ static void print_calibration(const struct run *r, FILE *out) {
     return;
   }
   fprintf(out, "calibration  %zu %s sample%s", p->steps, p->synthetic ? "made-up" : "real",
-          p->steps == 1 ? "" : "s");
+          PLURAL(p->steps));
   if (r->n_held_out && r->has_trace && !r->settings->trace)
     print_held_out(r, out);
   if (r->trace.seconds > 0)
@@ -148,7 +148,8 @@ static void print_formats(const struct plan *p, const struct counts *c, FILE *ou
   for (int k = 0; k < REASON_COUNT && !p->tf32; k++) {
     if (!c->by_reason[k])
       continue;
-    fprintf(out, "             %5d stay fp32: %s", c->by_reason[k], reason_text((enum reason)k));
+    fprintf(out, "             %5d stay%s fp32: %s", c->by_reason[k],
+            c->by_reason[k] == 1 ? "s" : "", reason_text((enum reason)k));
     if (k == REASON_SCHEMA && opset_wanted(p) > 0)
       fprintf(out, " (--raise-opset %d would do)", opset_wanted(p));
     fprintf(out, "\n");
@@ -163,8 +164,9 @@ static void print_weights_in_blocks(const struct plan *p, const struct counts *c
     bytes += o ? o->bytes : 0;
     longest = o && o->block_size > longest ? o->block_size : longest;
   }
-  fprintf(out, "operands     %d of %d matrix products read their weights in %s: %d weights of ",
-          c->narrow_products, c->products, formats[p->operand_format].name, c->operands);
+  fprintf(out, "operands     %d of %d matrix products read their weights in %s: %d weight%s of ",
+          c->narrow_products, c->products, formats[p->operand_format].name, c->operands,
+          PLURAL(c->operands));
   print_bytes(out, (double)bytes);
   if (longest)
     fprintf(out, ",\n             with a scale for each block of up to %" PRId64, longest);
@@ -183,12 +185,12 @@ static void print_operands(const struct run *r, const struct counts *c, FILE *ou
     print_weights_in_blocks(p, c, out);
   else
     fprintf(out,
-            "operands     %d of %d matrix products read theirs in %s: %d tensors, a scale each\n",
-            c->narrow_products, c->products, name, c->operands);
+            "operands     %d of %d matrix products read theirs in %s: %d tensor%s, a scale each\n",
+            c->narrow_products, c->products, name, c->operands, PLURAL(c->operands));
   for (int k = 0; k < REASON_COUNT; k++)
     if (c->by_operands_reason[k])
-      fprintf(out, "             %5d do not: %s%s\n", c->by_operands_reason[k],
-              reason_text((enum reason)k),
+      fprintf(out, "             %5d do%s not: %s%s\n", c->by_operands_reason[k],
+              c->by_operands_reason[k] == 1 ? "es" : "", reason_text((enum reason)k),
               k != REASON_SCHEMA ? ""
               : weights          ? " (--raise-opset 23 would do)"
                                  : " (--raise-opset 19 would do)");
@@ -209,8 +211,7 @@ static void print_scales(const struct plan *p, const struct graph *g, FILE *out)
     scaled++;
   }
   if (scaled)
-    fprintf(out, "scales       %d tensor%s stored times a power of two, ", scaled,
-            scaled == 1 ? "" : "s");
+    fprintf(out, "scales       %d tensor%s stored times a power of two, ", scaled, PLURAL(scaled));
   if (scaled && least == most)
     fprintf(out, "2^%d\n", least);
   else if (scaled)
@@ -272,8 +273,8 @@ static void print_loss_scale(const struct training_plan *t, FILE *out) {
   else
     fprintf(out, "loss scales from 2^%d to 2^%d keep them in %s; with the margin 2^%d\n",
             t->scales.first, t->scales.last, format, t->scale_log2);
-  fprintf(out, "             a dynamic scale from 2^%d ends at 2^%d and skips %" PRIu64 " steps\n",
-          t->rule.start_log2, t->dynamic_log2, t->skipped);
+  fprintf(out, "             a dynamic scale from 2^%d ends at 2^%d and skips %" PRIu64 " step%s\n",
+          t->rule.start_log2, t->dynamic_log2, t->skipped, PLURAL(t->skipped));
 }
 
 static void print_training(const struct plan *p, FILE *out) {
@@ -297,9 +298,8 @@ static void print_promotions(const struct run *r, FILE *out) {
                  "narrow\n");
   else if (p && p->count) {
     int rounds = p->log[p->count - 1].round;
-    fprintf(out, "promoted     %zu tensor%s in %d round%s, %s\n", p->count,
-            p->count == 1 ? "" : "s", rounds, rounds == 1 ? "" : "s",
-            failed ? "which is not enough" : "to meet the claims");
+    fprintf(out, "promoted     %zu tensor%s in %d round%s, %s\n", p->count, PLURAL(p->count),
+            rounds, PLURAL(rounds), failed ? "which is not enough" : "to meet the claims");
   } else if (failed && !r->plan.tf32 && r->plan.overrides && r->policy.promotion_rounds > 0)
     fprintf(out, "promoted     nothing: overrides decide what breaks the claims\n");
 }
@@ -337,17 +337,16 @@ static void print_plan(const struct run *r, FILE *out) {
 }
 
 static void print_quantised(const struct plan *p, const struct rewrite_report *report, FILE *out) {
-  fprintf(out, "%d QuantizeLinear, %d DequantizeLinear; %d weights of ", report->quantised,
-          report->dequantised, report->weights);
+  fprintf(out, "%d QuantizeLinear, %d DequantizeLinear; %d weight%s of ", report->quantised,
+          report->dequantised, report->weights, PLURAL(report->weights));
   print_bytes(out, (double)report->weight_bytes);
   fprintf(out, " in %d bits;\n             ", formats[p->operand_format].bits);
 }
 
 static void print_cost(const struct run *r, FILE *out) {
-  fprintf(out, "cost         %d Cast%s ", r->rewrite.casts, r->rewrite.casts == 1 ? "" : "s");
+  fprintf(out, "cost         %d Cast%s ", r->rewrite.casts, PLURAL(r->rewrite.casts));
   if (r->rewrite.scale_nodes)
-    fprintf(out, "and %d scale node%s ", r->rewrite.scale_nodes,
-            r->rewrite.scale_nodes == 1 ? "" : "s");
+    fprintf(out, "and %d scale node%s ", r->rewrite.scale_nodes, PLURAL(r->rewrite.scale_nodes));
   fprintf(out, "added; ");
   if (r->rewrite.dequantised)
     print_quantised(&r->plan, &r->rewrite, out);
@@ -356,8 +355,8 @@ static void print_cost(const struct run *r, FILE *out) {
   fprintf(out, " -> ");
   print_bytes(out, (double)r->rewrite.bytes_after);
   if (r->rewrite.saturated)
-    fprintf(out, "; %" PRIu64 " elements out of range changed as the policy says",
-            r->rewrite.saturated);
+    fprintf(out, "; %" PRIu64 " element%s out of range changed as the policy says",
+            r->rewrite.saturated, PLURAL(r->rewrite.saturated));
   fprintf(out, "\n");
 }
 
@@ -374,7 +373,7 @@ static void print_claim_result(const struct verdict_claim *c, FILE *out) {
           c->output);
   if (c->shape_mismatches)
     fprintf(out, "its shape differs from fp32 in %" PRIu64 " run%s\n", c->shape_mismatches,
-            c->shape_mismatches == 1 ? "" : "s");
+            PLURAL(c->shape_mismatches));
   else if (c->nothing_compared)
     fprintf(out, "cannot be judged, the fp32 output is not finite anywhere\n");
   else
@@ -443,9 +442,10 @@ static void print_labels(const struct verdict *v, FILE *out) {
   for (int i = 0; i < v->n_outputs; i++) {
     const struct compare *c = &v->outputs[i].error;
     if (c->labelled)
-      fprintf(out, "accuracy     %s: fp32 %.2f %%, narrow %.2f %% of %" PRIu64 " labels\n",
+      fprintf(out, "accuracy     %s: fp32 %.2f %%, narrow %.2f %% of %" PRIu64 " label%s\n",
               v->outputs[i].name, 100 * (double)c->reference_right / (double)c->labelled,
-              100 * (double)c->narrow_right / (double)c->labelled, c->labelled);
+              100 * (double)c->narrow_right / (double)c->labelled, c->labelled,
+              PLURAL(c->labelled));
   }
 }
 
@@ -480,7 +480,7 @@ static void print_loads(const struct verdict *v, const struct engine *engine, FI
 static void print_verdict(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
   fprintf(out, "verify       %zu %ssample%s, emulated beside fp32 in %.2f s\n", v->samples,
-          v->held_out ? "held-out " : "", v->samples == 1 ? "" : "s", v->seconds);
+          v->held_out ? "held-out " : "", PLURAL(v->samples), v->seconds);
   print_claims(v, out);
   if (!v->holds) {
     print_culprit(r, out);
@@ -504,13 +504,14 @@ static const char *result_text(const struct run *r) {
 }
 
 static void print_not_finite(const struct verdict *v, FILE *out) {
-  for (int i = 0; i < v->n_outputs; i++)
-    if (v->outputs[i].error.reference_nonfinite)
+  for (int i = 0; i < v->n_outputs; i++) {
+    uint64_t count = v->outputs[i].error.reference_nonfinite;
+    if (count)
       fprintf(out,
               "warning      %" PRIu64
-              " elements of %s are not finite in fp32 already, and were not "
-              "compared\n",
-              v->outputs[i].error.reference_nonfinite, v->outputs[i].name);
+              " element%s of %s %s not finite in fp32 already, and not compared\n",
+              count, PLURAL(count), v->outputs[i].name, count == 1 ? "is" : "are");
+  }
 }
 
 struct limit_lines {
@@ -566,7 +567,7 @@ static void print_times(const struct run *r, FILE *out) {
 static void write_text(struct run *r, const char *output, FILE *out) {
   run_enter(r, STAGE_NONE);
   fprintf(out, "model        %s: %d node%s, ", r->settings->model, r->source_nodes,
-          r->source_nodes == 1 ? "" : "s");
+          PLURAL(r->source_nodes));
   print_bytes(out, (double)r->model.size);
   fprintf(out, "\n");
   print_plan(r, out);

@@ -63,7 +63,7 @@ static void samples_limit(const struct limits *l) {
   if (held_out)
     snprintf(judged, sizeof judged, "%zu held out", held_out);
   limit(l, "samples", "Other data: ranges are those of %zu sample%s, and claims are judged on %s.",
-        p->steps, p->steps == 1 ? "" : "s", judged);
+        p->steps, PLURAL(p->steps), judged);
 }
 
 // Scales are fixed: what is larger at run time finds them too large.
@@ -74,9 +74,10 @@ static void weights_limit(const struct limits *l) {
     weights += p->values[v].operand && p->values[v].operand->block_size;
   if (weights)
     limit(l, "weights",
-          "%d weights in %s: their error is in every result, and time is modelled for kernels that "
+          "%d weight%s in %s: the error of rounding is in every result, and time is modelled for "
+          "kernels that "
           "decode them as they read them.",
-          weights, formats[p->operand_format].name);
+          weights, PLURAL(weights), formats[p->operand_format].name);
 }
 
 static void scales_limit(const struct limits *l) {
@@ -96,14 +97,16 @@ static void scales_limit(const struct limits *l) {
   }
   if (scaled)
     limit(l, "scales",
-          "%d tensors are stored at scales fixed by the calibration: powers of two, so up to half "
+          "%d tensor%s stored at scales fixed by the calibration: powers of two, so up to half "
           "of the range is unused, and a spike beyond it becomes infinite.",
-          scaled);
+          scaled, scaled == 1 ? " is" : "s are");
   if (computed)
     limit(l, "saturation",
-          "Of %d tensors read in %s at fixed scales, those that are no constants (%d) saturate "
-          "without a sign of it when they grow %s times.",
-          coded, formats[p->operand_format].name, computed, plan_growth_text(least, growth));
+          "Of %d tensor%s read in %s at fixed scales, %d that %s computed saturate%s without a "
+          "sign of "
+          "it when grown %s times.",
+          coded, PLURAL(coded), formats[p->operand_format].name, computed,
+          computed == 1 ? "is" : "are", computed == 1 ? "s" : "", plan_growth_text(least, growth));
 }
 
 // The model of such a plan is the source, so all that it claims depends on who runs it.
@@ -126,7 +129,8 @@ void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *us
   weights_limit(&l);
   int not_seen = count_not_seen(p);
   if (not_seen)
-    limit(&l, "not_seen", "%d values were never seen, and stay fp32 unmeasured.", not_seen);
+    limit(&l, "not_seen", "%d value%s never seen, and stay%s fp32 unmeasured.", not_seen,
+          not_seen == 1 ? " was" : "s were", not_seen == 1 ? "s" : "");
   limit(&l, "accumulation",
         "A device that accumulates in a narrow format may do worse: verify adds up in fp32.");
   if (!p->tf32)

@@ -389,7 +389,9 @@ static enum status read_plan(struct plan_reader *r, const struct json *root) {
     TRY(check_operands(r));
   plan_find_headroom(r->plan, r->graph);
   if (r->differing > CONTRADICTIONS_SHOWN)
-    diag_warn(r->diag, "%s: so are %d more values", r->path, r->differing - CONTRADICTIONS_SHOWN);
+    diag_warn(r->diag, "%s: so %s %d more", r->path,
+              r->differing == CONTRADICTIONS_SHOWN + 1 ? "is" : "are",
+              r->differing - CONTRADICTIONS_SHOWN);
   return diag_list_end(&r->errors, r->diag, "entries cannot be applied, as named above");
 }
 

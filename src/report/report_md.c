@@ -85,7 +85,7 @@ static void put_heading(const struct json *plan, const struct json *verdict, FIL
                                                       : "Nothing promised: no claim applies.",
             json_member(verdict, "samples")->number,
             json_is(json_member(verdict, "held_out"), JSON_TRUE) ? "held-out " : "",
-            json_member(verdict, "samples")->number == 1 ? "" : "s");
+            PLURAL(json_member(verdict, "samples")->number));
   else
     fprintf(out, "Refused:** %s.",
             json_is(json_member(verdict, "holds"), JSON_TRUE)
@@ -99,7 +99,7 @@ static void put_heading(const struct json *plan, const struct json *verdict, FIL
   put_code(text_of(policy, "name"), out);
   fprintf(out, " version %.0f; ranges from %.0f calibration sample%s; model SHA-256 ",
           json_member(policy, "version")->number, json_member(statistics, "samples")->number,
-          json_member(statistics, "samples")->number == 1 ? "" : "s");
+          PLURAL(json_member(statistics, "samples")->number));
   put_code(text_of(json_member(plan, "model"), "sha256"), out);
   fputs(".\n", out);
 }
@@ -238,7 +238,7 @@ static int count_wide(const struct json *nodes, const char *reason) {
 }
 
 static void put_formats(const struct json *nodes, FILE *out) {
-  fprintf(out, "\n### Nodes\n\n%d nodes with floats:", length_of(nodes));
+  fprintf(out, "\n### Nodes\n\n%d node%s with floats:", length_of(nodes), PLURAL(length_of(nodes)));
   const char *comma = "";
   for (int f = 0; f < FORMAT_COUNT; f++) {
     int count = count_with(nodes, "format", formats[f].name);

@@ -82,9 +82,9 @@ static void warn_of_layers_left_out(const struct review *r, struct diag *d) {
     }
   if (left_out)
     diag_warn(d,
-              "%d nodes are left to TensorRT, since trtexec cannot name them (inside a body, a "
+              "%d node%s left to TensorRT, since trtexec cannot name them (inside a body, a "
               "name that is not unique, or one with a comma, quote or star); the first is %s",
-              left_out, first);
+              left_out, left_out == 1 ? " is" : "s are", first);
 }
 
 enum status review_emit_tensorrt(const struct review *r, const char *path, struct diag *d) {

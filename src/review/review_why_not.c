@@ -2,6 +2,7 @@
 // them (a rule, a tensor, an operator), and the groups ordered by the modelled time that their
 // nodes would save, so that the first line is what is worth a person's time.
 #include "review.h"
+#include "units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,7 +88,7 @@ static int collect(const struct review *r, const struct question *q, struct grou
 }
 
 static void print_group(const struct review *r, const struct group *g, FILE *out) {
-  fprintf(out, "%8.3g us  %d node%s: ", 1e6 * g->gain, g->nodes, g->nodes == 1 ? "" : "s");
+  fprintf(out, "%8.3g us  %d node%s: ", 1e6 * g->gain, g->nodes, PLURAL(g->nodes));
   if (g->reason == REASON_NONE)
     fprintf(out, "got another format of the ladder, which was wanted more");
   else

@@ -135,13 +135,13 @@ test_why_not_tf32_is_a_setting_of_the_runtime() {
 test_decisions_of_a_person_are_not_blamed_on_the_policy() {
   planned --keep '/stem/*'
   quietly plan "$model" --trace t.json -o p.json --keep '/stem/*'
-  matches out ' [0-9]+ stay fp32: --keep leaves it as it is'
+  matches out ' [0-9]+ stays? fp32: --keep leaves it as it is'
   quietly explain p.json --why-not fp16
   has out '--keep leaves it as it is (--keep /stem/*)'
   planned
   edited '/"node": "\/logits"/s/"format": "fp16"/"format": "fp32"/' p.json by_hand.json
   with_code 0 rewrite "$model" --plan by_hand.json -o m.onnx
-  has out '    1 stay fp32: edited by hand in the plan'
+  has out '    1 stays fp32: edited by hand in the plan'
   quietly rewrite "$model" --plan p.json -o m.onnx
   lacks out 'by hand'
 }

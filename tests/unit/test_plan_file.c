@@ -168,6 +168,28 @@ static void plan_file_lists_how_the_result_can_fail(void **state) {
   assert_non_null(strstr(planning_read_file(f, written(f, "plan.json"), &size), "\"limits\": []"));
 }
 
+// "1 values were" was written.
+static void plan_file_counts_one_thing_in_the_singular(void **state) {
+  struct planning *f = *state;
+  size_t size;
+  build_input(&f->b, "x", "float[1,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_node(&f->b, "Neg", "x", "a");
+  build_node(&f->b, "Neg", "a", "b");
+  build_output(&f->b, "y", "float[1,2]");
+  build_output(&f->b, "b", "float[1,2]");
+  planning_index(f);
+  planning_unsee(f, "b");
+  planning_decide(f);
+  assert_non_null(strstr(planning_read_file(f, written(f, "plan.json"), &size),
+                         "1 value was never seen, and stays fp32 unmeasured."));
+  planning_unsee(f, "a");
+  planning_decide(f);
+  assert_non_null(strstr(planning_read_file(f, written(f, "plan.json"), &size),
+                         "2 values were never seen, and stay fp32 unmeasured."));
+}
+
 // ---- refusals ----
 
 // A small plan: nodes #0(Conv) fp16, #1(Relu) fp16 and #2(Exp) fp32.
@@ -457,6 +479,7 @@ int main(void) {
       TEST(plan_read_refuses_formats_that_cannot_be_written),
       TEST(plan_read_refuses_a_format_that_is_none),
       TEST(plan_file_lists_how_the_result_can_fail),
+      TEST(plan_file_counts_one_thing_in_the_singular),
       TEST(plan_read_takes_formats_of_values_from_nodes),
       TEST(plan_read_names_every_illegal_edit),
       TEST(plan_read_refuses_a_node_of_another_name),
