@@ -41,6 +41,7 @@ function VerdictSentence({ data }) {
     <p>
       Judged by emulation beside fp32 on {plural(verdict.samples, verdict.held_out ? "held-out sample" : "sample")}
       {verdict.held_out ? "" : ", which had calibrated it too"}
+      {verdict.calibration_samples > 0 && ` and ${count(verdict.calibration_samples)} that calibrated it`}
       {verdict.engine ? `, in ONNX Runtime ${shown(verdict.engine)}` : ""}.{" "}
       <Loads verdict={verdict} />
     </p>
@@ -209,8 +210,15 @@ const metricNames = {
 };
 
 // A cosine near 1 needs its digits.
-const measure = ({ metric, measured }) =>
+const measure = (metric, measured) =>
   metric === "cosine" ? String(Number(toNumber(measured).toFixed(8))) : number(toNumber(measured), 4);
+
+// The held-out samples judge; those that calibrated must hold the claim too.
+function Measured({ claim }) {
+  const { metric, measured, measured_held_out: heldOut = measured, measured_calibration: calibration } = claim;
+  return <>{measure(metric, heldOut)}
+    {calibration !== undefined && <small class="block">calibration: {measure(metric, calibration)}</small>}</>;
+}
 
 function ClaimRow({ row }) {
   const { claim, of, alike } = row;
@@ -218,7 +226,7 @@ function ClaimRow({ row }) {
     <tr>
       <td><span class={`pill ${claim.holds ? "good" : "bad"}`}>{claim.holds ? "holds" : "fails"}</span></td>
       <td>{metricNames[claim.metric] ?? shown(claim.metric)}</td>
-      <td class="num">{measure(claim)}</td>
+      <td class="num"><Measured claim={claim} /></td>
       <td class="num"><span class="quiet">{isLowerBound(claim.metric) ? "≥" : "≤"}</span> {number(toNumber(claim.limit), 4)}</td>
       <td><Used claim={claim} /></td>
       <td>{of > 1 && alike ? `all ${plural(of, "output")}` : <OpenLabel label={claim.output} />}

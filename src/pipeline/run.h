@@ -98,8 +98,8 @@ enum status run_read_plan(struct run *r);  // --plan
 enum status run_rewrite(struct run *r);    // a changed copy of the model, in memory
 enum status run_verify(struct run *r);     // and whether the engine loads it
 // Plans, rewrites and verifies; if a claim does not hold, promotes by what rehearsals on
-// calibration samples show, and from the inputs on, each as often as the policy says, and verifies
-// the better result once more.
+// calibration samples show, and from the inputs on, each as often as the policy says, and takes the
+// better result; then whether the engine loads it.
 enum status run_until_claims_hold(struct run *r);
 enum status run_save(struct run *r, const char *path);  // and reads it back
 

@@ -30,14 +30,25 @@ static void record_errors(struct run *r) {
   r->plan.n_measured = v->n_claims;
 }
 
-// Runs both models on the held-out samples.
-static enum status judge_claims(struct run *r) {
+// Those that calibrate, of which a training may have taken fewer than there are. What judges though
+// it is not held out has calibrated, or may have: it is not run twice.
+static size_t calibration_to_judge(const struct run *r) {
+  size_t traced = r->has_trace ? r->trace.steps : r->plan.steps;
+  if (!r->held_out_apart)
+    return 0;
+  return r->n_calibration < traced ? r->n_calibration : traced;
+}
+
+// Runs both models on the held-out samples, and on those that calibrate.
+static enum status judge_run(struct run *r) {
   struct verify_options options = {
       .threads = r->settings->threads,
       .progress = !r->settings->quiet,
       .steps = r->held_out,
       .n_steps = r->n_held_out,
       .held_out = r->held_out_apart,
+      .calibration = r->calibration,
+      .n_calibration = calibration_to_judge(r),
       .recorder = r->recorder,
   };
   note_stage(r, "the verification");
@@ -54,10 +65,8 @@ static double trial_seconds(const struct run *r) {
   return 60 + 100 * r->verdict.seconds;
 }
 
-enum status run_verify(struct run *r) {
-  if (r->stage != STAGE_PROMOTE)
-    run_enter(r, STAGE_VERIFY);
-  TRY(judge_claims(r));
+// What was judged by emulation, in the engine itself.
+static enum status try_result(struct run *r) {
   struct trial trial = {r->held_out[0], r->settings->in_process, trial_seconds(r)};
   enum run_stage before = run_enter(r, STAGE_LOADS);
   recorder_action(r->recorder, "while the result was tried at every optimisation level");
@@ -66,6 +75,12 @@ enum status run_verify(struct run *r) {
   recorder_stage(r->recorder, "what follows the verification", false);
   run_enter(r, before);
   return status;
+}
+
+enum status run_verify(struct run *r) {
+  run_enter(r, STAGE_VERIFY);
+  TRY(judge_run(r));
+  return try_result(r);
 }
 
 // Runs calibration samples, evenly chosen, to see which tensors introduce errors.
@@ -104,11 +119,10 @@ static enum status plan_again(struct run *r) {
   return status;
 }
 
-// One that is only tried: whether the engine loads it does not count yet.
 static enum status try_promotions(struct run *r, const struct promotions *all, size_t count) {
   r->promotions = promote_first(all, count, (size_t)r->graph.n_values, &r->arena);
   TRY(plan_again(r));
-  return judge_claims(r);
+  return judge_run(r);
 }
 
 // The last round of promotion may have taken more than the claims need. In the rounds that are left
@@ -121,11 +135,7 @@ static enum status give_back(struct run *r, int rounds) {
     TRY(try_promotions(r, &all, tried));
     *(r->verdict.holds ? &enough : &too_few) = tried;
   }
-  if (enough == all.count && tried == enough)
-    return STATUS_OK;
-  r->promotions = promote_first(&all, enough, (size_t)r->graph.n_values, &r->arena);
-  TRY(plan_again(r));
-  return run_verify(r);
+  return tried == enough ? STATUS_OK : try_promotions(r, &all, enough);
 }
 
 // Where promotion ends with nothing narrow, what it was to save is gone: the plan without it is
@@ -134,7 +144,7 @@ static enum status take_back_promotions(struct run *r) {
   r->promotions = (struct promotions){0};
   r->promotion_failed = true;
   TRY(plan_again(r));
-  return run_verify(r);
+  return judge_run(r);
 }
 
 // How many of `all` to try next, between too few and too many: as long as only the former is
@@ -167,7 +177,7 @@ static enum status promote_from_inputs(struct run *r, const struct promotions *a
       too_many = tried;
       continue;
     }
-    TRY(judge_claims(r));
+    TRY(judge_run(r));
     left--;
     *(r->verdict.holds ? &too_many : &too_few) = tried;
     if (r->verdict.holds)
@@ -176,8 +186,8 @@ static enum status promote_from_inputs(struct run *r, const struct promotions *a
   return STATUS_OK;
 }
 
-// The held-out samples say which claims fail and when they hold; what to promote for that, errors
-// on calibration samples say. Ends early where it can only become slower than the best.
+// The claims, on all samples, say what fails and when it holds; what to promote for that, errors on
+// calibration samples say. Ends early where it can only become slower than the best.
 static enum status promote_largest_errors(struct run *r, const struct best *best) {
   int round = 1;
   for (; !r->verdict.holds && round <= r->policy.promotion_rounds; round++) {
@@ -191,7 +201,7 @@ static enum status promote_largest_errors(struct run *r, const struct best *best
       return STATUS_OK;
     if (plan_is_identity(&r->plan))
       return take_back_promotions(r);
-    TRY(run_verify(r));
+    TRY(judge_run(r));
   }
   bool promoted = r->verdict.holds && r->promotions.count > 0;
   return promoted ? give_back(r, r->policy.promotion_rounds + 1 - round) : STATUS_OK;
@@ -214,21 +224,23 @@ static enum status promote_until_claims_hold(struct run *r) {
   record_errors(r);
   TRY(promote_largest_errors(r, &best));
   if (isinf(best.seconds) ||
-      (r->has_verdict && verdict_holds(&r->verdict) && r->plan.costs.time_after < best.seconds))
+      (r->has_verdict && r->verdict.holds && r->plan.costs.time_after < best.seconds))
     return STATUS_OK;
   r->promotions = best.promotions;
   r->promotion_failed = false;
   TRY(plan_again(r));
-  return run_verify(r);
+  return judge_run(r);
 }
 
+// Whether the engine loads a result does not count before it is the last.
 enum status run_until_claims_hold(struct run *r) {
   TRY(run_compare_with_trace(r));
   TRY(plan_and_rewrite(r));
   if (plan_is_identity(&r->plan) && !r->plan.tf32)
     return STATUS_OK;
-  TRY(run_verify(r));
-  if (r->verdict.holds || r->policy.promotion_rounds == 0)
-    return STATUS_OK;
-  return promote_until_claims_hold(r);
+  run_enter(r, STAGE_VERIFY);
+  TRY(judge_run(r));
+  if (!r->verdict.holds && r->policy.promotion_rounds > 0)
+    TRY(promote_until_claims_hold(r));
+  return try_result(r);
 }

@@ -368,7 +368,18 @@ static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *
   return at_least(x->claim->metric) ? x->measured < y->measured : x->measured > y->measured;
 }
 
-static void print_claim_result(const struct verdict_claim *c, FILE *out) {
+static void print_measured(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
+  if (v->calibration_samples)
+    fprintf(out, "%.6g (calibration %.6g)", c->on[SET_HELD_OUT], c->on[SET_CALIBRATION]);
+  else
+    fprintf(out, "%.6g", c->measured);
+}
+
+static const char *limit_text(const struct claim *c) {
+  return at_least(c->metric) ? "at least" : "at most";
+}
+
+static void print_claim_result(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
   fprintf(out, "  %s    %s of %s: ", c->holds ? "holds" : "FAILS", metric_name(c->claim->metric),
           c->output);
   if (c->shape_mismatches)
@@ -376,10 +387,11 @@ static void print_claim_result(const struct verdict_claim *c, FILE *out) {
             PLURAL(c->shape_mismatches));
   else if (c->nothing_compared)
     fprintf(out, "cannot be judged, the fp32 output is not finite anywhere\n");
-  else
-    fprintf(out, "%.6g, %s %.6g%s%s\n", c->measured,
-            at_least(c->claim->metric) ? "at least" : "at most", c->claim->limit,
+  else {
+    print_measured(v, c, out);
+    fprintf(out, ", %s %.6g%s%s\n", limit_text(c->claim), c->claim->limit,
             c->holds ? "" : " was promised; worst on ", c->holds ? "" : c->sample);
+  }
 }
 
 // Each output that fails a claim, and of those that hold it the worst.
@@ -390,18 +402,20 @@ static void print_claims(const struct verdict *v, FILE *out) {
     for (; i < v->n_claims && v->claims[i].claim == first->claim; i++) {
       const struct verdict_claim *c = &v->claims[i];
       if (!c->holds) {
-        print_claim_result(c, out);
+        print_claim_result(v, c, out);
         continue;
       }
       holding++;
       worst = !worst || is_worse(c, worst) ? c : worst;
     }
     if (holding == 1)
-      print_claim_result(worst, out);
-    else if (holding > 1)
-      fprintf(out, "  holds    %s of %d outputs: worst is %s with %.6g, %s %.6g\n",
-              metric_name(first->claim->metric), holding, worst->output, worst->measured,
-              at_least(first->claim->metric) ? "at least" : "at most", first->claim->limit);
+      print_claim_result(v, worst, out);
+    else if (holding > 1) {
+      fprintf(out, "  holds    %s of %d outputs: worst is %s with ",
+              metric_name(first->claim->metric), holding, worst->output);
+      print_measured(v, worst, out);
+      fprintf(out, ", %s %.6g\n", limit_text(first->claim), first->claim->limit);
+    }
   }
 }
 
@@ -440,7 +454,7 @@ static void print_culprit(const struct run *r, FILE *out) {
 
 static void print_labels(const struct verdict *v, FILE *out) {
   for (int i = 0; i < v->n_outputs; i++) {
-    const struct compare *c = &v->outputs[i].error;
+    const struct compare *c = &v->outputs[i].on[SET_HELD_OUT];
     if (c->labelled)
       fprintf(out, "accuracy     %s: fp32 %.2f %%, narrow %.2f %% of %" PRIu64 " label%s\n",
               v->outputs[i].name, 100 * (double)c->reference_right / (double)c->labelled,
@@ -479,8 +493,11 @@ static void print_loads(const struct verdict *v, const struct engine *engine, FI
 
 static void print_verdict(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
-  fprintf(out, "verify       %zu %ssample%s, emulated beside fp32 in %.2f s\n", v->samples,
-          v->held_out ? "held-out " : "", PLURAL(v->samples), v->seconds);
+  fprintf(out, "verify       %zu %ssample%s", v->samples, v->held_out ? "held-out " : "",
+          PLURAL(v->samples));
+  if (v->calibration_samples)
+    fprintf(out, " and %zu that calibrated", v->calibration_samples);
+  fprintf(out, ", emulated beside fp32 in %.2f s\n", v->seconds);
   print_claims(v, out);
   if (!v->holds) {
     print_culprit(r, out);
@@ -505,7 +522,7 @@ static const char *result_text(const struct run *r) {
 
 static void print_not_finite(const struct verdict *v, FILE *out) {
   for (int i = 0; i < v->n_outputs; i++) {
-    uint64_t count = v->outputs[i].error.reference_nonfinite;
+    uint64_t count = v->outputs[i].on[SET_HELD_OUT].reference_nonfinite;
     if (count)
       fprintf(out,
               "warning      %" PRIu64

@@ -61,7 +61,7 @@ static void samples_limit(const struct limits *l) {
   size_t held_out = p->samples > p->steps ? p->samples - p->steps : 0;
   char judged[64] = "those that calibrated";
   if (held_out)
-    snprintf(judged, sizeof judged, "%zu held out", held_out);
+    snprintf(judged, sizeof judged, "these and %zu held out", held_out);
   limit(l, "samples", "Other data: ranges are those of %zu sample%s, and claims are judged on %s.",
         p->steps, PLURAL(p->steps), judged);
 }

@@ -71,6 +71,16 @@ static void put_conditions(const struct json *plan, const struct json *verdict, 
           out);
 }
 
+static void put_judged_on(const struct json *verdict, FILE *out) {
+  double samples = number_of(verdict, "samples"),
+         calibration = number_of(verdict, "calibration_samples");
+  fprintf(out, "Judged by emulation beside fp32 on %.0f %ssample%s", samples,
+          json_is(json_member(verdict, "held_out"), JSON_TRUE) ? "held-out " : "", PLURAL(samples));
+  if (calibration > 0)
+    fprintf(out, " and %.0f that calibrated", calibration);
+  fputs(".", out);
+}
+
 static void put_heading(const struct json *plan, const struct json *verdict, FILE *out) {
   const struct json *policy = json_member(plan, "policy"),
                     *statistics = json_member(plan, "statistics");
@@ -80,17 +90,16 @@ static void put_heading(const struct json *plan, const struct json *verdict, FIL
   if (!verdict)
     fputs("Not verified.** No verdict was given with this plan.", out);
   else if (holds(verdict))
-    fprintf(out, "%s** Judged by emulation beside fp32 on %.0f %ssample%s.",
+    fprintf(out, "%s** ",
             length_of(json_member(verdict, "claims")) ? "Every claim holds."
-                                                      : "Nothing promised: no claim applies.",
-            json_member(verdict, "samples")->number,
-            json_is(json_member(verdict, "held_out"), JSON_TRUE) ? "held-out " : "",
-            PLURAL(json_member(verdict, "samples")->number));
+                                                      : "Nothing promised: no claim applies.");
   else
-    fprintf(out, "Refused:** %s.",
+    fprintf(out, "Refused:** %s. ",
             json_is(json_member(verdict, "holds"), JSON_TRUE)
                 ? "ONNX Runtime does not load or run the result"
                 : "a claim does not hold");
+  if (verdict)
+    put_judged_on(verdict, out);
   if (strcmp(text_of(statistics, "source"), "synthetic") == 0 ||
       json_is(json_member(verdict, "synthetic"), JSON_TRUE))
     fputs(" Nothing real was measured: inputs were made up.", out);
@@ -119,6 +128,16 @@ static bool is_lower_bound(const char *metric) {
          strcmp(metric, "top1") == 0;
 }
 
+// One of the figures of a claim; where it has none, that at `otherwise`.
+static void put_measured(const struct json *claim, const char *key, const char *otherwise,
+                         FILE *out) {
+  double measured = number_of(claim, json_member(claim, key) || !otherwise ? key : otherwise);
+  if (isnan(measured))
+    fputs(" | -", out);
+  else
+    fprintf(out, " | %.7g", measured);
+}
+
 static void put_claim(const struct json *claim, int of, FILE *out) {
   fputs(json_is(json_member(claim, "holds"), JSON_TRUE) ? "| holds | " : "| **FAILS** | ", out);
   put_code(text_of(claim, "metric"), out);
@@ -126,7 +145,8 @@ static void put_claim(const struct json *claim, int of, FILE *out) {
   put_code(text_of(claim, "output"), out);
   if (of > 1)
     fprintf(out, ", worst of %d", of);
-  fprintf(out, " | %.7g", number_of(claim, "measured"));
+  put_measured(claim, "measured_held_out", "measured", out);
+  put_measured(claim, "measured_calibration", NULL, out);
   fprintf(out, " | at %s ", is_lower_bound(text_of(claim, "metric")) ? "least" : "most");
   put_number(number_of(claim, "limit"), out);
   fputs(" | ", out);
@@ -162,8 +182,8 @@ static void put_claims(const struct json *verdict, FILE *out) {
   int failing = 0;
   if (!length_of(claims))
     return;
-  fputs("\n### Claims\n\n| | claim | output | measured | limit | worst sample |\n"
-        "|---|---|---|---:|---:|---|\n",
+  fputs("\n### Claims\n\n| | claim | output | measured | on what calibrated | limit | worst sample "
+        "|\n|---|---|---|---:|---:|---:|---|\n",
         out);
   for (claim = json_first(claims); claim; claim = claim->next) {
     if (!json_is(json_member(claim, "holds"), JSON_TRUE) && failing++ < MOST_ROWS)

@@ -185,11 +185,16 @@ static const struct shape trace_shape[] = {NEEDED("schema", INTEGER),
                                            {"updates", LIST, true, site_shape},
                                            NO_MORE};
 
-static const struct shape verdict_claim_shape[] = {
-    NEEDED("id", STRING),           NEEDED("metric", STRING),
-    NEEDED("output", STRING),       NEEDED("measured", NUMBER),
-    NEEDED("limit", NUMBER),        NEEDED("holds", BOOL),
-    NEEDED("worst_sample", STRING), NO_MORE};
+static const struct shape verdict_claim_shape[] = {NEEDED("id", STRING),
+                                                   NEEDED("metric", STRING),
+                                                   NEEDED("output", STRING),
+                                                   NEEDED("measured", NUMBER),
+                                                   NEEDED("limit", NUMBER),
+                                                   NEEDED("holds", BOOL),
+                                                   NEEDED("worst_sample", STRING),
+                                                   OPTIONAL("measured_held_out", NUMBER),
+                                                   OPTIONAL("measured_calibration", NUMBER),
+                                                   NO_MORE};
 
 static const struct shape output_shape[] = {
     NEEDED("output", STRING),         NEEDED("max_abs", NUMBER),
@@ -215,6 +220,7 @@ static const struct shape verdict_shape[] = {NEEDED("schema", INTEGER),
                                              NEEDED("holds", BOOL),
                                              NEEDED("samples", INTEGER),
                                              NEEDED("held_out", BOOL),
+                                             OPTIONAL("calibration_samples", INTEGER),
                                              NEEDED("loads", BOOL),
                                              OPTIONAL("loads_only_with_disable_quant_qdq", BOOL),
                                              NEEDED("engine_has_kernels", BOOL),

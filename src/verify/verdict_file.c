@@ -19,7 +19,7 @@ static void print_errors(const struct compare *c, struct json_writer *w) {
 static void print_outputs(const struct verdict *v, struct json_writer *w) {
   json_array(w, "outputs");
   for (int i = 0; i < v->n_outputs; i++) {
-    const struct compare *c = &v->outputs[i].error;
+    const struct compare *c = &v->outputs[i].on[SET_HELD_OUT];
     json_object(w, NULL);
     json_string(w, "output", v->outputs[i].name);
     print_errors(c, w);
@@ -37,6 +37,7 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, struc
   json_bool(w, "holds", v->holds);
   json_integer(w, "samples", (int64_t)v->samples);
   json_bool(w, "held_out", v->held_out);
+  json_integer(w, "calibration_samples", (int64_t)v->calibration_samples);
   json_array(w, "claims");
   for (int i = 0; i < v->n_claims; i++) {
     const struct verdict_claim *c = &v->claims[i];
@@ -48,6 +49,10 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, struc
     json_number(w, "limit", c->claim->limit);
     json_bool(w, "holds", c->holds);
     json_string(w, "worst_sample", c->sample);
+    if (v->calibration_samples) {
+      json_number(w, "measured_held_out", c->on[SET_HELD_OUT]);
+      json_number(w, "measured_calibration", c->on[SET_CALIBRATION]);
+    }
     json_end_object(w);
   }
   json_end_array(w);

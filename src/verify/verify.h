@@ -1,15 +1,25 @@
 // Verify: runs the emitted model, its narrow types carried as fp32 with a Round after every value
 // that is stored narrow, beside the source model in one session, compares value by value on
-// held-out samples, and gives each claim its verdict.
+// held-out samples and then on those that calibrated, and gives each claim its verdict.
 #ifndef VERIFY_H
 #define VERIFY_H
 
 #include "engine.h"
 #include "plan.h"
 
+// Samples of two kinds, in the order in which they are run.
+enum sample_set {
+  SET_HELD_OUT,     // those that judge: nothing in the plan depends on them, if some were left
+  SET_CALIBRATION,  // those that the plan was made from
+  SAMPLE_SETS
+};
+
 struct verdict_claim {
   const struct claim *claim;
-  const char *output;  // name
+  const char *output;      // name
+  double on[SAMPLE_SETS];  // what it measured on each set; NAN: not run
+  // On the set where it does worse:
+  enum sample_set decided_on;
   double measured;
   bool holds;
   uint64_t shape_mismatches;  // runs in which the output has another shape than in fp32
@@ -21,7 +31,7 @@ struct verdict_claim {
 struct verdict_output {
   const char *name;
   int value;  // id in the source graph
-  struct compare error;
+  struct compare on[SAMPLE_SETS];
 };
 
 struct verdict {
@@ -30,7 +40,7 @@ struct verdict {
   struct verdict_claim *claims;
   int n_claims;
   bool holds;              // all of them
-  struct compare *values;  // by value id of the source graph; runs == 0: not compared
+  struct compare *values;  // by value id of the source graph; runs == 0: not compared; held out
   int n_values;
   // First (in topological order) value that is not finite in the narrow model though it is in the
   // source; the value with the largest error that its own node introduced; ids or -1.
@@ -39,7 +49,8 @@ struct verdict {
   int worst_local;
   double worst_local_error;  // relative L2 beyond that of its inputs
   size_t samples;
-  bool held_out;  // false: no sample was left, the calibration samples were used again
+  bool held_out;               // false: no sample was left, the calibration samples were used again
+  size_t calibration_samples;  // run as well; 0: a claim had failed before, or see above
   double seconds;
   // Per optimisation level: "" if the emitted model loads and runs, else the engine's message.
   char loads[4][160];
@@ -56,9 +67,11 @@ bool verdict_holds(const struct verdict *v);
 struct verify_options {
   int threads;
   bool progress;
-  const size_t *steps;  // indices of the samples to use
+  const size_t *steps;  // indices of the samples that judge
   size_t n_steps;
   bool held_out;
+  const size_t *calibration;  // and of those that are run too, unless a claim has failed by then
+  size_t n_calibration;
   struct recorder *recorder;  // notes how far it is; may be NULL
 };
 

@@ -73,7 +73,9 @@ static char *verdict_of(const char *plan) {
       "[{\"id\": \"c\", \"metric\": \"relative_l2\", \"output\": \"y\", \"measured\": 0.5, "
       "\"limit\": 0.01, \"holds\": false, \"worst_sample\": \"7.npz\"}, {\"id\": \"c\", "
       "\"metric\": \"relative_l2\", \"output\": \"z\", \"measured\": 0.002, \"limit\": 0.01, "
-      "\"holds\": true, \"worst_sample\": \"\"}], \"outputs\": [], \"loads\": true, "
+      "\"holds\": true, \"worst_sample\": \"3.npz\", \"measured_held_out\": 0.001, "
+      "\"measured_calibration\": 0.002}], \"calibration_samples\": 6, \"outputs\": [], \"loads\": "
+      "true, "
       "\"engine_has_kernels\": true}";
   size_t size = sizeof form + sizeof sha256;
   char *text = malloc(size);
@@ -207,8 +209,10 @@ static void markdown_says_the_verdict_and_each_failure(void **state) {
   const char *text = written(f, REPORT_MARKDOWN);
   assert_non_null(strstr(text, "**Refused:** a claim does not hold"));
   assert_non_null(
-      strstr(text, "| **FAILS** | `relative_l2` | `y` | 0.5 | at most 0.01 | `7.npz` |"));
-  assert_non_null(strstr(text, "| holds | `relative_l2` | `z` | 0.002 | at most 0.01 |  |"));
+      strstr(text, "| **FAILS** | `relative_l2` | `y` | 0.5 | - | at most 0.01 | `7.npz` |"));
+  assert_non_null(
+      strstr(text, "| holds | `relative_l2` | `z` | 0.001 | 0.002 | at most 0.01 | `3.npz` |"));
+  assert_non_null(strstr(text, "on 1 held-out sample and 6 that calibrated."));
   free(verdict);
 }
 

@@ -492,7 +492,7 @@ static int value_of(const struct run *r, const char *label) {
 static double error_of(const struct run *r, const char *output) {
   for (int i = 0; i < r->verdict.n_outputs; i++)
     if (strcmp(r->verdict.outputs[i].name, output) == 0)
-      return compare_relative_l2(&r->verdict.outputs[i].error);
+      return compare_relative_l2(&r->verdict.outputs[i].on[SET_HELD_OUT]);
   fail_msg("there is no output %s", output);
   return 0;
 }

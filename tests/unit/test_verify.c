@@ -43,8 +43,9 @@ static struct engine *opened_engine(struct planning *f) {
   return engine;
 }
 
-// Verifies what planning_rewrite made on all samples of the folder.
-static void verify(struct planning *f, struct verdict *v) {
+// Verifies what planning_rewrite made on the samples of the folder, the first `calibrated` of which
+// count as those that calibrated.
+static void verify_after(struct planning *f, struct verdict *v, size_t calibrated) {
   static const size_t steps[] = {0, 1, 2, 3};
   struct engine *engine = opened_engine(f);
   struct samples *samples;
@@ -52,13 +53,22 @@ static void verify(struct planning *f, struct verdict *v) {
     fail_msg("%s", f->d.message);
     return;
   }
-  struct verify_options options = {.threads = 1, .steps = steps, .n_steps = samples_count(samples)};
-  assert_true(options.n_steps <= 4);
+  struct verify_options options = {.threads = 1,
+                                   .steps = steps + calibrated,
+                                   .n_steps = samples_count(samples) - calibrated,
+                                   .held_out = calibrated > 0,
+                                   .calibration = steps,
+                                   .n_calibration = calibrated};
+  assert_in_range(samples_count(samples), calibrated + 1, 4);
   if (verify_run(v, &f->g, &f->emitted, &f->p, engine, samples, &options, &f->arena, &f->d) !=
       STATUS_OK)
     fail_msg("%s", f->d.message);
   samples_close(samples);
   engine_close(engine);
+}
+
+static void verify(struct planning *f, struct verdict *v) {
+  verify_after(f, v, 0);
 }
 
 static const struct verdict_claim *claim_of(const struct verdict *v, const char *id) {
@@ -157,6 +167,73 @@ static void verify_names_the_tensor_and_sample_that_overflow(void **state) {
   assert_false(v.holds);
 }
 
+// y = x w, where w is 1 + 2^-10: exact in fp16 for x = 1 and 2, and rounded for 3.
+static void rounded_products(struct planning *f) {
+  static struct claim list[] = {{.id = "abs", .metric = METRIC_MAX_ABS, .limit = 0x1p-11}};
+  claims(f, list, 1);
+  build_input(&f->b, "x", "float[1,1]");
+  build_floats(&f->b, "w", "float[1,1]", (float[]){1 + 0x1p-10f});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[1,1]");
+  planning_all(f);
+}
+
+static void a_claim_that_a_calibration_sample_misses_does_not_hold(void **state) {
+  struct planning *f = *state;
+  rounded_products(f);
+  write_floats(f, "s0.npy", "1, 1", (float[]){1}, 1);
+  write_floats(f, "s1.npy", "1, 1", (float[]){3}, 1);  // an error of 2^-10
+  write_floats(f, "s2.npy", "1, 1", (float[]){2}, 1);
+  struct verdict v;
+  verify_after(f, &v, 2);
+  const struct verdict_claim *abs = claim_of(&v, "abs");
+  assert_true(abs->on[SET_HELD_OUT] == 0 && abs->on[SET_CALIBRATION] == 0x1p-10);
+  assert_false(abs->holds || v.holds);
+  assert_int_equal(abs->decided_on, SET_CALIBRATION);
+  assert_true(abs->measured == 0x1p-10);
+  assert_non_null(strstr(abs->sample, "s1"));
+  assert_int_equal(v.calibration_samples, 2);
+  assert_int_equal(v.samples, 1);
+  // What stands in the plan of each value is still of the held-out samples; what breaks the claim
+  // is found where it breaks.
+  assert_true(v.values[value_id(&f->g, "y")].max_abs == 0);
+  assert_int_equal(v.worst_local, value_id(&f->g, "y"));
+}
+
+static void what_overflows_on_a_calibration_sample_only_is_named(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {{.id = "finite", .metric = METRIC_FINITE}};
+  claims(f, list, 1);
+  build_input(&f->b, "x", "float[1,1]");
+  build_floats(&f->b, "w", "float[1,1]", (float[]){300});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "MatMul", "h w", "y");
+  build_output(&f->b, "y", "float[1,1]");
+  planning_all(f);
+  write_floats(f, "s0.npy", "1, 1", (float[]){300}, 1);
+  write_floats(f, "s1.npy", "1, 1", (float[]){0.5f}, 1);
+  struct verdict v;
+  verify_after(f, &v, 1);
+  assert_false(claim_of(&v, "finite")->holds);
+  assert_int_equal(v.first_nonfinite, value_id(&f->g, "h"));
+  assert_non_null(strstr(v.first_nonfinite_sample, "s0"));
+}
+
+// A claim that has failed is not saved by more samples, and each takes time.
+static void calibration_samples_are_not_run_where_a_claim_has_failed(void **state) {
+  struct planning *f = *state;
+  rounded_products(f);
+  write_floats(f, "s0.npy", "1, 1", (float[]){1}, 1);
+  write_floats(f, "s1.npy", "1, 1", (float[]){3}, 1);
+  struct verdict v;
+  verify_after(f, &v, 1);
+  const struct verdict_claim *abs = claim_of(&v, "abs");
+  assert_false(abs->holds);
+  assert_int_equal(v.calibration_samples, 0);
+  assert_true(isnan(abs->on[SET_CALIBRATION]) && abs->measured == 0x1p-10);
+  assert_int_equal(abs->decided_on, SET_HELD_OUT);
+}
+
 // The columns 1 and 1 + 2^-12 are one number in fp16: the better one is not found any more.
 static void verify_counts_decisions_and_labels(void **state) {
   struct planning *f = *state;
@@ -248,8 +325,8 @@ static void verify_runs_branches_loops_and_functions(void **state) {
   struct verdict v;
   verify(f, &v);
   assert_true(v.holds);
-  assert_true(v.outputs[0].error.max_abs > 0);  // it did round
-  assert_int_equal(v.outputs[0].error.runs, 2);
+  assert_true(v.outputs[0].on[SET_HELD_OUT].max_abs > 0);  // it did round
+  assert_int_equal(v.outputs[0].on[SET_HELD_OUT].runs, 2);
 }
 
 static void verify_runs_a_narrow_interface(void **state) {
@@ -266,7 +343,7 @@ static void verify_runs_a_narrow_interface(void **state) {
   write_floats(f, "x.npy", "1, 1", (float[]){3 + 0x1p-10f}, 1);  // rounds to 3: a tie to even
   struct verdict v;
   verify(f, &v);
-  assert_true(v.outputs[0].error.max_abs == 0x1p-10f);
+  assert_true(v.outputs[0].on[SET_HELD_OUT].max_abs == 0x1p-10f);
 }
 
 // Whether the engine loads the model and runs it, on a sample made up for the source's inputs.
@@ -297,7 +374,7 @@ static void verify_takes_bf16_where_the_engine_has_no_kernels(void **state) {
   write_floats(f, "x.npy", "1, 1", (float[]){3 + 0x1p-7f}, 1);  // rounds to 3: a tie to even
   struct verdict v;
   verify(f, &v);
-  assert_true(v.outputs[0].error.max_abs == 0x1p-7f);
+  assert_true(v.outputs[0].on[SET_HELD_OUT].max_abs == 0x1p-7f);
   struct engine *engine = opened_engine(f);
   assert_int_equal(loads(f, &v, engine, &f->emitted), STATUS_OK);
   assert_false(v.has_kernels);
@@ -514,6 +591,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(verify_measures_one_rounding_exactly),
       TEST(verify_names_the_tensor_and_sample_that_overflow),
+      TEST(a_claim_that_a_calibration_sample_misses_does_not_hold),
+      TEST(what_overflows_on_a_calibration_sample_only_is_named),
+      TEST(calibration_samples_are_not_run_where_a_claim_has_failed),
       TEST(verify_counts_decisions_and_labels),
       TEST(verify_judges_only_the_outputs_of_a_claim),
       TEST(verify_runs_branches_loops_and_functions),

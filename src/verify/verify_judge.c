@@ -1,0 +1,162 @@
+// A claim holds if it holds on the held-out samples and on those that calibrated: of the former
+// nothing in the plan knows, but a sample that is known to miss a limit is a counterexample
+// wherever it comes from. See verify_judge.h.
+#include "verify_judge.h"
+
+#include "tensor.h"
+
+#include <math.h>
+
+double judge_measure(const struct compare *c, enum metric metric) {
+  switch (metric) {
+  case METRIC_MAX_ABS: return c->newly_nonfinite ? INFINITY : (double)c->max_abs;
+  case METRIC_RELATIVE_L2: return compare_relative_l2(c);
+  case METRIC_COSINE: return compare_cosine(c);
+  case METRIC_SQNR_DB: return compare_sqnr_db(c);
+  case METRIC_TOP1: return compare_top1(c);
+  case METRIC_LABEL_LOSS:
+    return ((double)c->reference_right - (double)c->narrow_right) / (double)c->labelled;
+  case METRIC_FINITE: return (double)c->newly_nonfinite;
+  }
+  return NAN;
+}
+
+static bool larger_is_better(enum metric metric) {
+  return metric == METRIC_COSINE || metric == METRIC_SQNR_DB || metric == METRIC_TOP1;
+}
+
+bool judge_within(enum metric metric, double measured, double limit) {
+  return larger_is_better(metric) ? measured >= limit : measured <= limit;
+}
+
+// Where every element of the fp32 output is NaN or infinite, nothing was compared.
+static bool compared(const struct compare *c) {
+  return c->count == 0 || c->reference_nonfinite < c->count;
+}
+
+// Integer outputs are only asked for equality (top-1); scores only where there are rows; losses
+// against labels only where there are labels.
+static bool applies(const struct claim *claim, const struct verdict_output *output,
+                    const struct compare *c, const struct graph *source) {
+  if (c->runs == 0)
+    return false;
+  if (claim->metric == METRIC_LABEL_LOSS && c->labelled == 0)
+    return false;
+  if (claim->metric == METRIC_TOP1 && c->rows == 0)
+    return false;
+  bool exact = output->value >= 0 && !tensor_is_float(source->values[output->value].type.elem_type);
+  if (exact && claim->metric != METRIC_TOP1)
+    return false;
+  if (!claim->outputs)
+    return true;
+  for (const char **glob = claim->outputs; *glob; glob++)
+    if (glob_match(*glob, output->name))
+      return true;
+  return false;
+}
+
+static struct verdict_claim judge_set(const struct claim *claim, const struct compare *c,
+                                      const char *const *labels) {
+  double measured = judge_measure(c, claim->metric);
+  int64_t worst = claim->metric == METRIC_FINITE ? c->first_newly_nonfinite_step : c->worst_step;
+  return (struct verdict_claim){
+      .claim = claim,
+      .measured = measured,
+      .shape_mismatches = c->mismatched,
+      .nothing_compared = !compared(c),
+      .holds =
+          judge_within(claim->metric, measured, claim->limit) && c->mismatched == 0 && compared(c),
+      .sample = worst >= 0 ? labels[worst] : "",
+  };
+}
+
+static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *y) {
+  if (x->holds != y->holds)
+    return y->holds;
+  return larger_is_better(x->claim->metric) ? x->measured < y->measured : x->measured > y->measured;
+}
+
+// False: the claim is not about this output.
+static bool judge_output(const struct claim *claim, const struct verdict_output *output,
+                         const struct graph *source, const char *const *labels,
+                         struct verdict_claim *out) {
+  bool found = false;
+  double on[SAMPLE_SETS];
+  for (int set = 0; set < SAMPLE_SETS; set++) {
+    on[set] = NAN;
+    if (!applies(claim, output, &output->on[set], source))
+      continue;
+    struct verdict_claim judged = judge_set(claim, &output->on[set], labels);
+    judged.decided_on = (enum sample_set)set;
+    on[set] = judged.measured;
+    if (!found || is_worse(&judged, out))
+      *out = judged;
+    found = true;
+  }
+  out->output = output->name;
+  for (int set = 0; set < SAMPLE_SETS; set++)
+    out->on[set] = on[set];
+  return found;
+}
+
+void judge_claims(struct verdict *v, const struct plan *p, const struct graph *source,
+                  const char *const *labels, struct arena *a) {
+  v->claims = arena_array(a, (size_t)v->n_outputs * (size_t)p->n_claims, sizeof *v->claims);
+  v->n_claims = 0;
+  v->holds = true;
+  for (int i = 0; i < p->n_claims; i++)
+    for (int k = 0; k < v->n_outputs; k++) {
+      struct verdict_claim *claim = &v->claims[v->n_claims];
+      if (!judge_output(&p->claims[i], &v->outputs[k], source, labels, claim))
+        continue;
+      v->n_claims++;
+      v->holds = v->holds && claim->holds;
+    }
+}
+
+// Error that a node's output has beyond the largest of its inputs.
+static void find_worst_local(struct verdict *out, const struct graph *g,
+                             const struct compare *values) {
+  for (int n = 0; n < g->n_nodes; n++) {
+    const struct node *node = &g->nodes[n];
+    if (node->scope != 0)
+      continue;
+    double inherited = 0;
+    for (int k = 0; k < node->n_inputs; k++) {
+      int v = node->inputs[k];
+      if (v >= 0 && values[v].runs > 0)
+        inherited = fmax(inherited, compare_relative_l2(&values[v]));
+    }
+    for (int k = 0; k < node->n_outputs; k++) {
+      int v = node->outputs[k];
+      if (v < 0 || values[v].runs == 0)
+        continue;
+      double local = compare_relative_l2(&values[v]) - inherited;
+      if (local > out->worst_local_error) {  // false where both are infinite
+        out->worst_local_error = local;
+        out->worst_local = v;
+      }
+    }
+  }
+}
+
+static void find_first_nonfinite(struct verdict *out, const struct graph *g,
+                                 const struct compare *values, const char *const *labels) {
+  for (int i = 0; i < g->scopes[0].n_nodes && out->first_nonfinite < 0; i++) {
+    const struct node *node = &g->nodes[g->scopes[0].order[i]];
+    for (int k = 0; k < node->n_outputs && out->first_nonfinite < 0; k++) {
+      int value = node->outputs[k];
+      if (value < 0 || values[value].newly_nonfinite == 0)
+        continue;
+      out->first_nonfinite = value;
+      int64_t step = values[value].first_newly_nonfinite_step;
+      out->first_nonfinite_sample = step >= 0 ? labels[step] : "";
+    }
+  }
+}
+
+void judge_find_culprits(struct verdict *v, const struct graph *source,
+                         const struct compare *values, const char *const *labels) {
+  find_first_nonfinite(v, source, values, labels);
+  find_worst_local(v, source, values);
+}

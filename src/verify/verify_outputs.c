@@ -1,0 +1,84 @@
+// What two models give out for one sample, compared element by element and row by row. See
+// verify_outputs.h.
+#include "verify_outputs.h"
+
+#include "tensor.h"
+
+#include <string.h>
+
+static size_t element_count(const struct array *x) {
+  size_t count = 1;
+  for (size_t i = 0; i < x->rank; i++)
+    count *= (size_t)x->dims[i];
+  return count;
+}
+
+static bool same_shape(const struct array *x, const struct array *y) {
+  return x->rank == y->rank && memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0;
+}
+
+static float *as_float(const struct array *x, size_t count, struct arena *scratch) {
+  struct tensor view = {.name = "",
+                        .elem_type = x->elem_type,
+                        .rank = x->rank,
+                        .dims = x->dims,
+                        .count = count,
+                        .data = x->data,
+                        .size = x->size};
+  float *out = arena_array(scratch, count, sizeof *out);
+  return tensor_to_float(&view, out) ? out : NULL;
+}
+
+static const struct array *find_label(const struct sample *s, const char *output) {
+  static const char prefix[] = "label:";
+  for (size_t i = 0; i < s->n_arrays; i++)
+    if (strncmp(s->arrays[i].name, prefix, strlen(prefix)) == 0 &&
+        strcmp(s->arrays[i].name + strlen(prefix), output) == 0)
+      return &s->arrays[i];
+  return NULL;
+}
+
+static void compare_with_labels(struct compare *c, const struct array *labels, const float *r,
+                                const float *n, size_t rows, size_t width, struct arena *scratch) {
+  if (element_count(labels) != rows)
+    return;
+  int64_t *classes = arena_array(scratch, rows, sizeof *classes);
+  float *as_floats = as_float(labels, rows, scratch);
+  if (!as_floats)
+    return;
+  for (size_t i = 0; i < rows; i++)
+    classes[i] = (int64_t)as_floats[i];
+  compare_labels(c, r, n, rows, width, classes);
+}
+
+void outputs_compare(struct compare *c, const char *name, const struct array *reference,
+                     const struct array *narrow, const struct sample *s, int64_t step) {
+  if (!reference->data || !narrow->data)
+    return;
+  struct compare_piece piece = {0};
+  size_t count = element_count(reference);
+  if (!same_shape(reference, narrow)) {
+    c->mismatched++;
+    c->rows++;
+    compare_end_run(c, &piece, step);
+    return;
+  }
+  struct arena scratch = {0};
+  float *r = as_float(reference, count, &scratch), *n = as_float(narrow, count, &scratch);
+  if (r && n) {
+    compare_pairs(&piece, r, n, count);
+    compare_end_run(c, &piece, step);
+    size_t width = reference->rank == 2 ? (size_t)reference->dims[1] : 0;
+    if (!tensor_is_float(reference->elem_type)) {
+      c->rows += count;
+      for (size_t i = 0; i < count; i++)
+        c->rows_agree += r[i] == n[i];
+    } else if (width > 1) {
+      compare_rows(c, r, n, count / width, width);
+      const struct array *labels = find_label(s, name);
+      if (labels)
+        compare_with_labels(c, labels, r, n, count / width, width, &scratch);
+    }
+  }
+  arena_free(&scratch);
+}
