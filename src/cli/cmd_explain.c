@@ -11,8 +11,12 @@ static enum status explain(struct run *r, const struct review *plan,
   if (!s->why_not)
     return review_explain(plan, ranges, s->second, out, r->diag);
   const struct format *f = format_find(s->why_not);
-  if (!f)
+  if (!f) {
+    const char *near = format_near(s->why_not);
+    diag_hint(r->diag, "%s%s%sThe plan has %s.", near ? "Did you mean " : "", near ? near : "",
+              near ? "? " : "", review_formats(plan, &r->arena));
     return diag_fail(r->diag, STATUS_USAGE, "--why-not: there is no format \"%s\"", s->why_not);
+  }
   return review_why_not(plan, f->id, out, &r->arena, r->diag);
 }
 

@@ -2,9 +2,12 @@
 // rounding, thresholds and ONNX types are all derived from the row.
 #include "format.h"
 
+#include "json.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <math.h>
+#include <string.h>
 
 // Hexadecimal constants, since each is exact: max is (2 - 2^-M) * 2^max_exponent, less where the
 // top codes are NaN.
@@ -269,6 +272,18 @@ const struct format *format_find(const char *name) {
     }
   }
   return NULL;
+}
+
+const char *format_near(const char *name) {
+  const char *names[FORMAT_COUNT + 1] = {NULL};
+  size_t length = strlen(name);
+  for (size_t i = 0; i < FORMAT_COUNT; i++) {
+    names[i] = formats[i].name;
+    if (length > 0 && strncmp(names[i], name, length) == 0) {
+      return names[i];
+    }
+  }
+  return nearest_name(name, names);
 }
 
 const struct format *format_from_onnx(int elem_type) {

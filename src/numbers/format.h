@@ -65,6 +65,9 @@ extern const struct format formats[FORMAT_COUNT];
 // and C, and short ones (e4m3); letter case, '_', '-' and '.' do not matter. `name` may be NULL.
 const struct format *format_find(const char *name);
 
+// The name in the table that is meant by one that is unknown, or NULL: "fp8e4m3fn" for "fp8".
+const char *format_near(const char *name);
+
 // The format of an ONNX element type (TensorProto.DataType), or NULL where that is no float type of
 // the table.
 const struct format *format_from_onnx(int elem_type);

@@ -7,6 +7,7 @@
 #include "clone.h"
 #include "file.h"
 #include "invariants.h"
+#include "json.h"
 #include "raise_opset.h"
 #include "spool.h"
 #include "tensor.h"
@@ -230,6 +231,19 @@ enum status run_compare_with_trace(struct run *r) {
 }
 
 // Finds the two values of "weight=updated weight". A name may itself hold a '='.
+// The input or output of the model that is meant by the name, or "".
+static const char *nearest_of(struct run *r, const char *name, bool outputs) {
+  const struct graph *g = &r->graph;
+  const char **names = arena_array(&r->arena, (size_t)g->n_values + 1, sizeof *names);
+  size_t count = 0;
+  for (int v = 0; v < g->n_values; v++)
+    if (g->values[v].scope == 0 &&
+        (outputs ? g->values[v].is_output : g->values[v].origin == ORIGIN_INPUT))
+      names[count++] = g->values[v].name;
+  const char *near = nearest_name(name, names);
+  return near ? near : "";
+}
+
 static enum status parse_feedback(struct run *r, const char *text, struct feedback *pair) {
   const struct graph *g = &r->graph;
   for (const char *at = strchr(text, '='); at; at = strchr(at + 1, '=')) {
@@ -240,7 +254,13 @@ static enum status parse_feedback(struct run *r, const char *text, struct feedba
         g->values[pair->output].is_output)
       return STATUS_OK;
   }
-  diag_hint(r->diag, "`narrowcast inspect %s` lists inputs and outputs.", r->settings->model);
+  const char *equals = text + strcspn(text, "=");
+  const char *input = arena_printf(&r->arena, "%.*s", (int)(equals - text), text);
+  const char *near = nearest_of(r, input, false);
+  if (strcmp(near, input) == 0 && *equals)
+    near = nearest_of(r, equals + 1, true);
+  diag_hint(r->diag, "%s%s%s`narrowcast inspect %s` lists inputs and outputs.",
+            near[0] ? "Did you mean " : "", near, near[0] ? "? " : "", r->settings->model);
   return diag_fail(r->diag, STATUS_USAGE,
                    "--feedback %s: must be an input of the model, =, and an output of it", text);
 }

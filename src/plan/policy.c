@@ -84,10 +84,13 @@ enum status policy_adjust_format(struct policy *p, const char *format, struct ar
   const struct format *f = format_find(format);
   if (!f || (f->id != FORMAT_FP16 && f->id != FORMAT_BF16 && f->id != FORMAT_FP32)) {
     const char *nearest = f ? NULL : nearest_name(format, choices);
-    diag_hint(d, "%s%s%sThe formats are fp16, bf16 and fp32.", nearest ? "Did you mean " : "",
-              nearest ? nearest : "", nearest ? "? " : "");
+    diag_hint(
+        d,
+        "%s%s%sThe formats are fp16, bf16 and fp32. Those of 8 and 4 bits are for operands of "
+        "matrix products alone: --policy fp8, --policy fp4.",
+        nearest ? "Did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
     return diag_fail(d, STATUS_USAGE, "--format cannot be \"%s\"%s", format,
-                     f ? ": this format is not supported as a target yet" : "");
+                     f ? ": nodes do not run in it" : "");
   }
   p->operands.wanted = p->tf32 = false;
   p->n_ladder = 0;

@@ -112,7 +112,7 @@ static enum status read_ladder(struct reader *r, const struct json *value, const
   (void)f;
   struct policy *p = base;
   int count;
-  TRY(fields_check_list(r, value, (int)(sizeof p->ladder / sizeof p->ladder[0]), &count));
+  TRY(fields_check_list(r, value, LADDER_MOST, &count));
   for (const struct json *m = value->first; m; m = m->next) {
     json_push_index(&r->path, p->n_ladder);
     const struct format *known = json_is(m, JSON_STRING) ? format_find(m->text) : NULL;
@@ -128,6 +128,11 @@ static enum status read_ladder(struct reader *r, const struct json *value, const
       p->operands.format = known->id;
       json_pop(&r->path);
       continue;
+    }
+    const char *near = json_is(m, JSON_STRING) && !known ? format_near(m->text) : NULL;
+    if (near) {
+      diag_hint(r->diag, "Did you mean \"%s\"? `narrowcast formats` lists them.", near);
+      return FIELDS_FAIL(r, "unknown format \"%s\"", m->text);
     }
     if (known && known->id != FORMAT_FP16 && known->id != FORMAT_BF16 && known->id != FORMAT_FP32)
       return FIELDS_FAIL(r, "%s is not supported in a ladder", known->name);

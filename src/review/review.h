@@ -107,6 +107,9 @@ void review_print(const char *text, FILE *out);
 enum status review_explain(const struct review *r, const struct review_range *ranges,
                            const char *name, FILE *out, struct diag *d);
 
+// The formats that the plan tried, for messages: "fp8e4m3fn, fp16, fp32".
+const char *review_formats(const struct review *r, struct arena *a);
+
 // Ranks what keeps nodes out of format f by the modelled time that they would save in it; for the
 // operand format, what keeps matrix products from reading theirs in it, by the time they take.
 // STATUS_USAGE if the plan was not made with f.

@@ -372,6 +372,11 @@ static void print_narrow_remedy(const struct review *r, const struct review_node
   char factor[UNITS_TEXT];
   const struct review_value *v = tightest(r, n);
   double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
+  if (r->ladder[0] == FORMAT_FP32) {
+    fprintf(out, r->tf32 ? "nothing: tf32 is a setting of the runtime, and the model stays as it is"
+                         : "nothing narrower was asked for: --format or --policy do that");
+    return;
+  }
   if (v && n->format == r->ladder[0] && v->scale_log2 == 0)
     fprintf(out, "it fails for %s if %s grows %s times; ", name_of(n->format), v->label,
             units_factor(v->fit.headroom / margin, factor));

@@ -156,6 +156,15 @@ static void rank_products(const struct review *r, FILE *out, struct arena *a) {
   print_groups(r, groups, count, out);
 }
 
+const char *review_formats(const struct review *r, struct arena *a) {
+  const char *text = r->tf32                 ? formats[FORMAT_TF32].name
+                     : r->has_operand_format ? formats[r->operand_format].name
+                                             : "";
+  for (int i = 0; i < r->n_ladder; i++)
+    text = arena_printf(a, "%s%s%s", text, text[0] ? ", " : "", formats[r->ladder[i]].name);
+  return text;
+}
+
 enum status review_why_not(const struct review *r, enum format_id f, FILE *out, struct arena *a,
                            struct diag *d) {
   if (in_ladder(r, f)) {
@@ -166,7 +175,8 @@ enum status review_why_not(const struct review *r, enum format_id f, FILE *out, 
     fprintf(out, "nothing keeps a node out of tf32: it is a setting of the runtime, for all matrix "
                  "products at once, and the model stays as it is\n");
   } else {
-    diag_hint(d, "Make the plan with a policy whose ladder has it.");
+    diag_hint(d, "The plan has %s: make one with a policy whose ladder has %s.",
+              review_formats(r, a), formats[f].name);
     return diag_fail(d, STATUS_USAGE, "the plan's ladder has no %s, so nothing was tried in it",
                      formats[f].name);
   }

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "clone.h"
 #include "emulate.h"
+#include "json.h"
 #include "progress.h"
 #include "trace_places.h"
 #include "verify_judge.h"
@@ -105,6 +106,15 @@ static enum status run_sets(struct verification *v, struct engine *engine, struc
   return status;
 }
 
+static const char *nearest_output(const struct verification *v, const char *const *globs) {
+  const char **names = arena_array(v->arena, v->twin.n_outputs + 1, sizeof *names), *near = NULL;
+  for (size_t k = 0; k < v->twin.n_outputs; k++)
+    names[k] = v->twin.outputs[2 * k];
+  for (; *globs && !near; globs++)
+    near = nearest_name(*globs, names);
+  return near;
+}
+
 // A claim on outputs by name that no output has is a slip of the pen.
 static void warn_of_idle_claims(const struct verification *v, struct diag *d) {
   for (int i = 0; i < v->plan->n_claims; i++) {
@@ -113,9 +123,11 @@ static void warn_of_idle_claims(const struct verification *v, struct diag *d) {
     for (size_t k = 0; k < v->twin.n_outputs && !matched; k++)
       for (const char **glob = claim->outputs; *glob && !matched; glob++)
         matched = glob_match(*glob, v->twin.outputs[2 * k]);
+    const char *near = matched ? NULL : nearest_output(v, claim->outputs);
     if (!matched)
-      diag_warn(d, "claim \"%s\" names no output of the model: see `narrowcast inspect`",
-                claim->id);
+      diag_warn(d, "claim \"%s\" names no output of the model: %s%s%s", claim->id,
+                near ? "did you mean " : "see `narrowcast inspect`", near ? near : "",
+                near ? "?" : "");
   }
 }
 

@@ -107,8 +107,9 @@ test_why_not_ranks_what_keeps_nodes_wide() {
   same gains sorted
   with_code 2 explain p.json --why-not bf16
   has err "ladder has no bf16"
+  has err 'The plan has fp16, fp32'
   with_code 2 explain p.json --why-not fp17
-  has err 'fp17'
+  has err 'fp17' 'Did you mean fp16'
 }
 
 test_why_not_ranks_products_for_the_operand_format() {
@@ -122,6 +123,18 @@ test_why_not_ranks_products_for_the_operand_format() {
   matches out '^([0-9]+) of \1 matrix products do not .*; they take [0-9.]+ of [0-9.]+ us'
   has out 'does not take the format at this opset' '/stem/conv'
   with_code 2 explain p.json --why-not fp8e5m2
+  with_code 2 explain p.json --why-not fp8
+  has err 'Did you mean fp8e4m3fn? The plan has fp8e4m3fn, fp16, fp32'
+}
+
+test_a_plan_of_fp32_alone_gives_no_ratios_of_what_was_not_tried() {
+  for options in '--format fp32' '--policy tf32'; do
+    planned $options
+    quietly explain p.json '*'
+    lacks out ' times'
+  done
+  quietly explain p.json /stem/conv
+  has out 'otherwise  nothing: tf32 is a setting of the runtime'
 }
 
 test_why_not_tf32_is_a_setting_of_the_runtime() {

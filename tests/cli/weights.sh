@@ -17,7 +17,7 @@ test_checkpoints_need_no_engine_and_reach_the_plan() {
 
 test_checkpoints_come_beside_samples() {
   quietly trace "$model" --data "$digits/samples" -o t.json --checkpoints "$model" "$model"
-  matches out '^traced 6 samples: [0-9]+ values seen; 1 steps of [0-9]+ weights; wrote t.json$'
+  matches out '^traced 6 samples: [0-9]+ values seen; 1 step of [0-9]+ weights; wrote t.json$'
 }
 
 test_checkpoints_that_do_not_fit_are_told() {
@@ -33,6 +33,10 @@ test_checkpoints_that_do_not_fit_are_told() {
 test_feedback_names_an_input_and_an_output() {
   with_code 2 trace "$model" --feedback image=nothing -o t.json
   has err '--feedback image=nothing'
+  with_code 2 trace "$model" --feedback image=logit -o t.json
+  has err 'Did you mean logits?'
+  with_code 2 trace "$model" --feedback imge=logits -o t.json
+  has err 'Did you mean image?'
   with_code 2 trace "$model" --feedback logits=image -o t.json
   with_code 2 trace "$model" --steps 5 -o t.json
   has err '--steps needs --feedback'

@@ -160,11 +160,21 @@ static void fp4_shares_bytes_and_tf32_is_stored_as_fp32(void **state) {
   assert_int_equal(format_bytes(&formats[FORMAT_FP64], 3), 24);
 }
 
+static void what_an_unknown_name_means_is_suggested(void **state) {
+  (void)state;
+  assert_string_equal(format_near("fp8"), "fp8e4m3fn");
+  assert_string_equal(format_near("fp17"), "fp16");
+  assert_string_equal(format_near("bf"), "bf16");
+  assert_null(format_near("quantised"));
+  assert_null(format_near(""));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_row_follows_from_its_layout),
       cmocka_unit_test(names_and_aliases_are_found),
       cmocka_unit_test(other_names_are_not_found),
+      cmocka_unit_test(what_an_unknown_name_means_is_suggested),
       cmocka_unit_test(onnx_types_are_found_and_others_are_not),
       cmocka_unit_test(ulp_follows_the_binade_and_stops_at_the_smallest_normal),
       cmocka_unit_test(the_cliff_is_the_last_double_that_becomes_zero),

@@ -134,8 +134,12 @@ static void policy_refuses_mistakes_with_their_place(void **state) {
       {"[\"fp16\", \"bf16\"", "[\"fp4e2m1\", \"bf16\"", "p.json:1", "\"weights\" is missing", ""},
       {"[\"fp16\", \"bf16\"", "[\"tf32\", \"bf16\"", "p.json:3", "tf32 is a setting", ""},
       {"[\"fp16\", \"bf16\"", "[\"float16\", \"bf16\"", "p.json:3", "write \"fp16\" for", ""},
-      {"[\"fp16\", \"bf16\"", "[\"fp17\", \"bf16\"", "p.json:3", "unknown value \"fp17\"",
-       "\"fp16\""},
+      {"[\"fp16\", \"bf16\"", "[\"fp17\", \"bf16\"", "p.json:3", "unknown format \"fp17\"",
+       "Did you mean \"fp16\"?"},
+      {"\"bf16\", \"fp32\"]", "\"fp31\"]", "p.json:3", "ladder[1]: unknown format \"fp31\"",
+       "Did you mean \"fp32\"?"},
+      {"[\"fp16\", \"bf16\"", "[\"fp8\", \"bf16\"", "p.json:3", "ladder[0]: unknown format \"fp8\"",
+       "Did you mean \"fp8e4m3fn\"?"},
       {"[\"fp16\", \"bf16\", \"fp32\"]", "[]", "p.json:3", "ladder: must not be empty", ""},
       {"[\"fp16\", \"bf16\", \"fp32\"]", "\"fp16\"", "p.json:3", "expected a list", ""},
       {"\"saturate\"", "\"saturated\"", "p.json:8", "constants.out_of_range: unknown value",
@@ -351,7 +355,8 @@ static void overrides_refuse_wrong_arguments(void **state) {
   assert_int_equal(policy_adjust_class(&p, CLASS_KEEP, "", &a, &d), STATUS_USAGE);
   diag_clear(&d);
   assert_int_equal(policy_adjust_format(&p, "fp8e4m3fn", &a, &d), STATUS_USAGE);
-  assert_non_null(strstr(d.message, "not supported"));
+  assert_non_null(strstr(d.message, "nodes do not run in it"));
+  assert_non_null(strstr(d.hint, "--policy fp8"));
   diag_clear(&d);
   assert_int_equal(policy_adjust_format(&p, "fp1", &a, &d), STATUS_USAGE);
   assert_non_null(strstr(d.hint, "Did you mean fp16"));
