@@ -360,12 +360,9 @@ static void print_cost(const struct run *r, FILE *out) {
   fprintf(out, "\n");
 }
 
-static bool at_least(enum metric m) {
-  return m == METRIC_COSINE || m == METRIC_SQNR_DB || m == METRIC_TOP1;
-}
-
 static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *y) {
-  return at_least(x->claim->metric) ? x->measured < y->measured : x->measured > y->measured;
+  return metric_wants_more(x->claim->metric) ? x->measured < y->measured
+                                             : x->measured > y->measured;
 }
 
 static void print_measured(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
@@ -376,7 +373,7 @@ static void print_measured(const struct verdict *v, const struct verdict_claim *
 }
 
 static const char *limit_text(const struct claim *c) {
-  return at_least(c->metric) ? "at least" : "at most";
+  return metric_wants_more(c->metric) ? "at least" : "at most";
 }
 
 static void print_claim_result(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
@@ -417,6 +414,31 @@ static void print_claims(const struct verdict *v, FILE *out) {
       fprintf(out, ", %s %.6g\n", limit_text(first->claim), first->claim->limit);
     }
   }
+}
+
+// Rows that were judged as such: a claim says how many have their like, and this which do not.
+static void print_rows(const struct run *r, const struct verdict_rows *rows, FILE *out) {
+  const struct row_counts *foremost = NULL;
+  uint64_t reference = 0, narrow = 0, matched = 0, moved = 0;
+  for (int set = 0; set < SAMPLE_SETS; set++) {
+    const struct row_counts *c = &rows->on[set];
+    reference += c->reference;
+    narrow += c->narrow;
+    matched += c->matched;
+    moved += c->moved;
+    if (c->first_alone_sample && (!foremost || c->first_alone < foremost->first_alone))
+      foremost = c;
+  }
+  fprintf(out,
+          "rows         %s %s gives %" PRIu64 " in fp32, %" PRIu64 " narrow: %" PRIu64
+          " alike within %g %%, %" PRIu64 " of these moved",
+          r->graph.nodes[rows->selection].proto->op_type,
+          graph_node_label(&r->graph, rows->selection), reference, narrow, matched,
+          100 * rows->tolerance, moved);
+  if (foremost)
+    fprintf(out, "\n             foremost in fp32 without its like: row %zu on %s",
+            foremost->first_alone, foremost->first_alone_sample);
+  fprintf(out, "\n");
 }
 
 // Outputs that fail the first claim that any fails, and depend on a selection: the first few.
@@ -499,6 +521,9 @@ static void print_verdict(const struct run *r, FILE *out) {
     fprintf(out, " and %zu that calibrated", v->calibration_samples);
   fprintf(out, ", emulated beside fp32 in %.2f s\n", v->seconds);
   print_claims(v, out);
+  for (int i = 0; i < v->n_rows; i++)
+    if (v->rows[i].judged)
+      print_rows(r, &v->rows[i], out);
   if (!v->holds) {
     print_culprit(r, out);
     print_decisions(r, out);

@@ -216,6 +216,12 @@ static enum status read_claim(struct plan_reader *r, const struct json *item, st
   TRY(reader_member(r, item, "limit", &limit));
   if (!json_to_number(limit, &c->limit))
     return READ_FAIL(r, "\"limit\" is not a number");
+  if (c->metric == METRIC_MATCHED_ROWS) {
+    const struct json *tolerance;
+    TRY(reader_member(r, item, "tolerance", &tolerance));
+    if (!json_to_number(tolerance, &c->tolerance) || !(c->tolerance >= 0 && c->tolerance <= 1))
+      return READ_FAIL(r, "\"tolerance\" is not a number in 0 to 1");
+  }
   if (!json_member(item, "outputs"))
     return STATUS_OK;
   return reader_texts(r, item, "outputs", &c->outputs);

@@ -153,6 +153,8 @@ static void write_claims(struct json_writer *w, const struct plan *p) {
     json_string(w, "id", c->id);
     json_string(w, "metric", metric_name(c->metric));
     json_number(w, "limit", c->limit);
+    if (c->metric == METRIC_MATCHED_ROWS)
+      json_number(w, "tolerance", c->tolerance);
     write_measured(w, p, c);
     if (c->outputs) {
       json_array(w, "outputs");

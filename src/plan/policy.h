@@ -42,13 +42,16 @@ enum metric {
   METRIC_SQNR_DB,
   METRIC_TOP1,
   METRIC_LABEL_LOSS,
+  METRIC_MATCHED_ROWS,
   METRIC_FINITE
 };
 const char *metric_name(enum metric m);
+bool metric_wants_more(enum metric m);  // its limit is the least that holds
 struct claim {
   const char *id;
   enum metric metric;
-  double limit;          // max for errors; min for cosine, sqnr_db and top1
+  double limit;          // max for errors; min where metric_wants_more
+  double tolerance;      // of matched_rows: how far like rows may differ, relative to their column
   const char **outputs;  // globs, NULL-terminated; NULL: every float output
   const char *why;       // a sentence, or NULL
 };

@@ -15,8 +15,9 @@
 
 // The file's words for the enums of policy.h, in their order.
 static const char *const class_names[] = {"narrow", "follow", "pin", "keep", NULL};
-static const char *const metric_names[] = {"max_abs", "relative_l2", "cosine", "sqnr_db",
-                                           "top1",    "label_loss",  "finite", NULL};
+static const char *const metric_names[] = {"max_abs",      "relative_l2", "cosine",
+                                           "sqnr_db",      "top1",        "label_loss",
+                                           "matched_rows", "finite",      NULL};
 static const char *const constants_names[] = {"keep_wide", "saturate", "infinity", NULL};
 
 const char *node_class_name(enum node_class c) {
@@ -25,6 +26,10 @@ const char *node_class_name(enum node_class c) {
 
 const char *metric_name(enum metric m) {
   return metric_names[m];
+}
+
+bool metric_wants_more(enum metric m) {
+  return m == METRIC_COSINE || m == METRIC_SQNR_DB || m == METRIC_TOP1 || m == METRIC_MATCHED_ROWS;
 }
 
 const char *constants_rule_name(enum constants_rule c) {
@@ -204,6 +209,7 @@ static const struct field claim_fields[] = {
     STRING(struct claim, "id", id),
     CHOICE(struct claim, fields_read_choice, "metric", metric, metric_names),
     {"limit", fields_read_number, offsetof(struct claim, limit), true, -1e30, 1e30, NULL, NULL},
+    {"tolerance", fields_read_number, offsetof(struct claim, tolerance), true, 0, 1, NULL, NULL},
     GLOBS(struct claim, "outputs", outputs, 1),
     {"why", fields_read_string, offsetof(struct claim, why), true, 0, 0, NULL, NULL},
     END,
@@ -244,7 +250,7 @@ static enum status check_limit(struct reader *r, const struct claim *claim) {
       [METRIC_MAX_ABS] = {0, 1e30}, [METRIC_RELATIVE_L2] = {0, 1e30},
       [METRIC_COSINE] = {-1, 1},    [METRIC_SQNR_DB] = {-1e30, 1e30},
       [METRIC_TOP1] = {0, 1},       [METRIC_LABEL_LOSS] = {0, 1},
-      [METRIC_FINITE] = {0, 0},
+      [METRIC_FINITE] = {0, 0},     [METRIC_MATCHED_ROWS] = {0, 1},
   };
   const char *metric = metric_name(claim->metric);
   bool given = !isnan(claim->limit);
@@ -263,6 +269,19 @@ static enum status check_limit(struct reader *r, const struct claim *claim) {
   return STATUS_OK;
 }
 
+// Rows are matched once, so that there is one tolerance; other metrics have none.
+static enum status check_tolerance(struct reader *r, const struct policy *p,
+                                   const struct claim *claim) {
+  bool given = !isnan(claim->tolerance), asked = claim->metric == METRIC_MATCHED_ROWS;
+  if (given != asked)
+    return FIELDS_FAIL(r, asked ? "the key \"tolerance\" is missing"
+                                : "only the metric \"matched_rows\" has a tolerance");
+  for (int i = 0; i < p->n_claims && asked; i++)
+    if (p->claims[i].metric == claim->metric && p->claims[i].tolerance != claim->tolerance)
+      return FIELDS_FAIL(r, "the tolerance of claims[%d] is another: rows are matched by one", i);
+  return STATUS_OK;
+}
+
 static enum status read_claims(struct reader *r, const struct json *value, const struct field *f,
                                void *base) {
   (void)f;
@@ -272,10 +291,11 @@ static enum status read_claims(struct reader *r, const struct json *value, const
   p->claims = arena_array(r->arena, (size_t)count, sizeof *p->claims);
   for (const struct json *m = value->first; m; m = m->next) {
     struct claim *claim = &p->claims[p->n_claims];
-    claim->limit = NAN;
+    claim->limit = claim->tolerance = NAN;
     json_push_index(&r->path, p->n_claims);
     TRY(fields_read_object(r, m, claim_fields, claim));
     TRY(check_limit(r, claim));
+    TRY(check_tolerance(r, p, claim));
     if (claim->metric == METRIC_FINITE)
       claim->limit = 0;
     for (int i = 0; i < p->n_claims; i++)

@@ -125,7 +125,7 @@ static void put_drawbacks(const struct json *plan, FILE *out) {
 
 static bool is_lower_bound(const char *metric) {
   return strcmp(metric, "cosine") == 0 || strcmp(metric, "sqnr_db") == 0 ||
-         strcmp(metric, "top1") == 0;
+         strcmp(metric, "top1") == 0 || strcmp(metric, "matched_rows") == 0;
 }
 
 // One of the figures of a claim; where it has none, that at `otherwise`.

@@ -33,6 +33,25 @@ static void print_outputs(const struct verdict *v, struct json_writer *w) {
   json_end_array(w);
 }
 
+// Rows that a selection chose, where they were judged as such.
+static void print_rows(const struct verdict *v, const struct graph *g, struct json_writer *w) {
+  json_array(w, "rows");
+  for (int i = 0; i < v->n_rows; i++) {
+    const struct row_counts *c = &v->rows[i].on[SET_HELD_OUT];
+    if (!v->rows[i].judged)
+      continue;
+    json_object(w, NULL);
+    json_string(w, "selection", graph_node_label(g, v->rows[i].selection));
+    json_number(w, "tolerance", v->rows[i].tolerance);
+    json_integer(w, "fp32", (int64_t)c->reference);
+    json_integer(w, "narrow", (int64_t)c->narrow);
+    json_integer(w, "matched", (int64_t)c->matched);
+    json_integer(w, "moved", (int64_t)c->moved);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 void verdict_print_members(const struct verdict *v, const struct graph *g, struct json_writer *w) {
   json_bool(w, "holds", v->holds);
   json_integer(w, "samples", (int64_t)v->samples);
@@ -57,6 +76,7 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, struc
   }
   json_end_array(w);
   print_outputs(v, w);
+  print_rows(v, g, w);
   json_string(w, "first_nonfinite",
               v->first_nonfinite >= 0 ? graph_value_label(g, v->first_nonfinite) : "");
   json_string(w, "worst_local", v->worst_local >= 0 ? graph_value_label(g, v->worst_local) : "");

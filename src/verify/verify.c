@@ -11,6 +11,7 @@
 #include "trace_places.h"
 #include "verify_judge.h"
 #include "verify_outputs.h"
+#include "verify_rows.h"
 #include "verify_twin.h"
 
 #include <string.h>
@@ -45,6 +46,7 @@ static enum status run_sample(struct verification *v, struct session *session, s
   for (size_t k = 0; k < v->twin.n_outputs; k++)
     outputs_compare(&v->verdict->outputs[k].on[set], v->twin.outputs[2 * k], &outputs[2 * k],
                     &outputs[2 * k + 1], s, (int64_t)step);
+  rows_compare(v->verdict, set, outputs, (int64_t)step, v->sample_labels[step]);
   return STATUS_OK;
 }
 
@@ -190,6 +192,7 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   if (run->probe.recorder)
     run->probe.places = make_places(run);
   begin_outputs(run);
+  rows_find(v, run->source, run->plan, a);
   TRY(run_sets(run, engine, samples, options, d));
   warn_of_idle_claims(run, d);
   v->values = compared_by_value(run, SET_HELD_OUT, a);

@@ -32,11 +32,36 @@ struct verdict_output {
   const char *name;
   int value;  // id in the source graph
   struct compare on[SAMPLE_SETS];
+  int rows;                               // of verdict.rows, which its rows are part of, or -1
+  int axis;                               // along which they follow each other
+  struct compare paired[SAMPLE_SETS];     // error of the rows that have their like
+  uint64_t alone_nonfinite[SAMPLE_SETS];  // elements of narrow rows without, that are not finite
+};
+
+struct row_counts {
+  uint64_t reference, narrow, matched;  // rows of both models, and pairs
+  uint64_t moved;                       // pairs of which each row stands elsewhere
+  uint64_t apart;                       // runs in which the outputs do not have the same rows
+  double worst_share;                   // of one run; and its step, or -1
+  int64_t worst_step;
+  size_t first_alone;  // the foremost row of the fp32 model without its like; and its sample
+  const char *first_alone_sample;  // NULL: there is none
+};
+
+// Outputs whose rows one selection chooses (selection.h), and how many of these rows have their
+// like in the other model's (rows.h).
+struct verdict_rows {
+  int selection;  // node of the source graph
+  bool judged;    // not all claims about them hold in place, so they are judged row by row
+  double tolerance;
+  struct row_counts on[SAMPLE_SETS];
 };
 
 struct verdict {
   struct verdict_output *outputs;
   int n_outputs;
+  struct verdict_rows *rows;
+  int n_rows;
   struct verdict_claim *claims;
   int n_claims;
   bool holds;              // all of them

@@ -1,9 +1,11 @@
 // A claim holds if it holds on the held-out samples and on those that calibrated: of the former
 // nothing in the plan knows, but a sample that is known to miss a limit is a counterexample
-// wherever it comes from. See verify_judge.h.
+// wherever it comes from. Rows of a selection are judged row by row where in place a claim does not
+// hold. See verify_judge.h.
 #include "verify_judge.h"
 
 #include "tensor.h"
+#include "verify_rows.h"
 
 #include <math.h>
 
@@ -17,16 +19,13 @@ double judge_measure(const struct compare *c, enum metric metric) {
   case METRIC_LABEL_LOSS:
     return ((double)c->reference_right - (double)c->narrow_right) / (double)c->labelled;
   case METRIC_FINITE: return (double)c->newly_nonfinite;
+  case METRIC_MATCHED_ROWS: break;  // of rows, not of errors
   }
   return NAN;
 }
 
-static bool larger_is_better(enum metric metric) {
-  return metric == METRIC_COSINE || metric == METRIC_SQNR_DB || metric == METRIC_TOP1;
-}
-
 bool judge_within(enum metric metric, double measured, double limit) {
-  return larger_is_better(metric) ? measured >= limit : measured <= limit;
+  return metric_wants_more(metric) ? measured >= limit : measured <= limit;
 }
 
 // Where every element of the fp32 output is NaN or infinite, nothing was compared.
@@ -34,18 +33,25 @@ static bool compared(const struct compare *c) {
   return c->count == 0 || c->reference_nonfinite < c->count;
 }
 
-// Integer outputs are only asked for equality (top-1); scores only where there are rows; losses
-// against labels only where there are labels.
+static bool is_exact(const struct verdict_output *output, const struct graph *source) {
+  return output->value >= 0 && !tensor_is_float(source->values[output->value].type.elem_type);
+}
+
+// Integer outputs are only asked for equality (top-1), and with others of a selection for their
+// rows; scores only where there are rows; losses against labels only where there are labels.
+// Nothing is asked of outputs that are empty in every run.
 static bool applies(const struct claim *claim, const struct verdict_output *output,
                     const struct compare *c, const struct graph *source) {
-  if (c->runs == 0)
+  if (c->runs == 0 || (c->count == 0 && c->mismatched == 0))
     return false;
   if (claim->metric == METRIC_LABEL_LOSS && c->labelled == 0)
     return false;
   if (claim->metric == METRIC_TOP1 && c->rows == 0)
     return false;
-  bool exact = output->value >= 0 && !tensor_is_float(source->values[output->value].type.elem_type);
-  if (exact && claim->metric != METRIC_TOP1)
+  if (claim->metric == METRIC_MATCHED_ROWS && output->rows < 0)
+    return false;
+  if (is_exact(output, source) && claim->metric != METRIC_TOP1 &&
+      claim->metric != METRIC_MATCHED_ROWS)
     return false;
   if (!claim->outputs)
     return true;
@@ -55,9 +61,42 @@ static bool applies(const struct claim *claim, const struct verdict_output *outp
   return false;
 }
 
-static struct verdict_claim judge_set(const struct claim *claim, const struct compare *c,
-                                      const char *const *labels) {
+static bool holds_in_place(const struct claim *claim, const struct compare *c) {
+  return judge_within(claim->metric, judge_measure(c, claim->metric), claim->limit) &&
+         c->mismatched == 0 && compared(c);
+}
+
+// Which rows are judged as such. Labels and classes are always compared in place.
+static void find_rows_to_judge(struct verdict *v, const struct plan *p,
+                               const struct graph *source) {
+  for (int i = 0; i < v->n_rows; i++)
+    v->rows[i].judged = false;
+  for (int i = 0; i < p->n_claims; i++)
+    for (int k = 0; k < v->n_outputs; k++)
+      for (int set = 0; set < SAMPLE_SETS; set++) {
+        const struct verdict_output *output = &v->outputs[k];
+        const struct claim *claim = &p->claims[i];
+        if (output->rows >= 0 && claim->metric != METRIC_MATCHED_ROWS &&
+            applies(claim, output, &output->on[set], source) &&
+            !holds_in_place(claim, &output->on[set]))
+          v->rows[output->rows].judged = true;
+      }
+}
+
+static struct verdict_claim judge_rows(const struct claim *claim, const struct row_counts *c,
+                                       const char *const *labels) {
+  double measured = rows_share(c);
+  return (struct verdict_claim){.claim = claim,
+                                .measured = measured,
+                                .holds = judge_within(claim->metric, measured, claim->limit),
+                                .sample = c->worst_step >= 0 ? labels[c->worst_step] : ""};
+}
+
+static struct verdict_claim judge_errors(const struct claim *claim, const struct compare *c,
+                                         uint64_t nonfinite, const char *const *labels) {
   double measured = judge_measure(c, claim->metric);
+  if (claim->metric == METRIC_FINITE)
+    measured += (double)nonfinite;
   int64_t worst = claim->metric == METRIC_FINITE ? c->first_newly_nonfinite_step : c->worst_step;
   return (struct verdict_claim){
       .claim = claim,
@@ -70,23 +109,39 @@ static struct verdict_claim judge_set(const struct claim *claim, const struct co
   };
 }
 
+static struct verdict_claim judge_set(const struct claim *claim,
+                                      const struct verdict_output *output,
+                                      const struct verdict_rows *rows, enum sample_set set,
+                                      const char *const *labels) {
+  if (claim->metric == METRIC_MATCHED_ROWS)
+    return judge_rows(claim, &rows->on[set], labels);
+  bool in_place = claim->metric == METRIC_TOP1 || claim->metric == METRIC_LABEL_LOSS;
+  if (rows && rows->judged && !in_place)
+    return judge_errors(claim, &output->paired[set], output->alone_nonfinite[set], labels);
+  return judge_errors(claim, &output->on[set], 0, labels);
+}
+
 static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *y) {
   if (x->holds != y->holds)
     return y->holds;
-  return larger_is_better(x->claim->metric) ? x->measured < y->measured : x->measured > y->measured;
+  return metric_wants_more(x->claim->metric) ? x->measured < y->measured
+                                             : x->measured > y->measured;
 }
 
 // False: the claim is not about this output.
-static bool judge_output(const struct claim *claim, const struct verdict_output *output,
-                         const struct graph *source, const char *const *labels,
-                         struct verdict_claim *out) {
+static bool judge_output(const struct verdict *v, const struct claim *claim,
+                         const struct verdict_output *output, const struct graph *source,
+                         const char *const *labels, struct verdict_claim *out) {
+  const struct verdict_rows *rows = output->rows >= 0 ? &v->rows[output->rows] : NULL;
   bool found = false;
+  if (claim->metric == METRIC_MATCHED_ROWS && !(rows && rows->judged))
+    return false;
   double on[SAMPLE_SETS];
   for (int set = 0; set < SAMPLE_SETS; set++) {
     on[set] = NAN;
     if (!applies(claim, output, &output->on[set], source))
       continue;
-    struct verdict_claim judged = judge_set(claim, &output->on[set], labels);
+    struct verdict_claim judged = judge_set(claim, output, rows, (enum sample_set)set, labels);
     judged.decided_on = (enum sample_set)set;
     on[set] = judged.measured;
     if (!found || is_worse(&judged, out))
@@ -104,10 +159,11 @@ void judge_claims(struct verdict *v, const struct plan *p, const struct graph *s
   v->claims = arena_array(a, (size_t)v->n_outputs * (size_t)p->n_claims, sizeof *v->claims);
   v->n_claims = 0;
   v->holds = true;
+  find_rows_to_judge(v, p, source);
   for (int i = 0; i < p->n_claims; i++)
     for (int k = 0; k < v->n_outputs; k++) {
       struct verdict_claim *claim = &v->claims[v->n_claims];
-      if (!judge_output(&p->claims[i], &v->outputs[k], source, labels, claim))
+      if (!judge_output(v, &p->claims[i], &v->outputs[k], source, labels, claim))
         continue;
       v->n_claims++;
       v->holds = v->holds && claim->holds;

@@ -53,7 +53,7 @@ static void compare_with_labels(struct compare *c, const struct array *labels, c
 
 void outputs_compare(struct compare *c, const char *name, const struct array *reference,
                      const struct array *narrow, const struct sample *s, int64_t step) {
-  if (!reference->data || !narrow->data)
+  if (reference->strings || narrow->strings)
     return;
   struct compare_piece piece = {0};
   size_t count = element_count(reference);

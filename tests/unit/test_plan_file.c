@@ -35,9 +35,10 @@ static struct planning *rich(void **state) {
   static const char *outputs[] = {"y", NULL};
   static struct claim claims[] = {
       {.id = "finite", .metric = METRIC_FINITE},
-      {.id = "near", .metric = METRIC_RELATIVE_L2, .limit = 0.1, .outputs = outputs}};
+      {.id = "near", .metric = METRIC_RELATIVE_L2, .limit = 0.1, .outputs = outputs},
+      {.id = "rows", .metric = METRIC_MATCHED_ROWS, .limit = 0.9, .tolerance = 0.25}};
   f->policy.claims = claims;
-  f->policy.n_claims = 2;
+  f->policy.n_claims = 3;
   f->policy.adjustments = arena_array(&f->arena, 3, sizeof *f->policy.adjustments);
   f->policy.adjustments[0] = "keep /head*";
   f->policy.adjustments[1] = "io narrow";
@@ -144,8 +145,9 @@ static void plan_read_gives_the_formats_that_rewrite_needs(void **state) {
   }
   assert_true(made.headroom == f->p.headroom);
   assert_int_equal(made.headroom_value, f->p.headroom_value);
-  assert_int_equal(f->p.n_claims, 2);
+  assert_int_equal(f->p.n_claims, 3);
   assert_string_equal(f->p.claims[1].outputs[0], "y");
+  assert_true(f->p.claims[2].tolerance == 0.25);
 }
 
 // Whoever signs a plan off reads in it what its claims do not cover.

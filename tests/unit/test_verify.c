@@ -274,6 +274,111 @@ static void verify_judges_only_the_outputs_of_a_claim(void **state) {
   assert_true(v.holds);
 }
 
+// ---- sets of rows ----
+
+// The two best of four scores, and what else is known of them. Of the scores, 1 and 1 + 2^-12 are
+// one number in fp16.
+static void two_best(struct planning *f) {
+  build_input(&f->b, "x", "float[4,1]");
+  build_floats(&f->b, "w", "float[1,1]", (float[]){1});
+  build_floats(&f->b, "boxes", "float[4,1]", (float[]){10.5f, 20.5f, 30.5f, 40.5f});
+  build_int64s(&f->b, "last", "int64[1]", (int64_t[]){-1});
+  build_int64s(&f->b, "two", "int64[1]", (int64_t[]){2});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_node(&f->b, "Squeeze", "y last", "scores");
+  build_node(&f->b, "TopK", "scores two", "best places");
+  build_node(&f->b, "Gather", "boxes places", "chosen");
+  build_output(&f->b, "best", "float[2]");
+  build_output(&f->b, "places", "int64[2]");
+  build_output(&f->b, "chosen", "float[2,1]");
+  planning_all(f);
+}
+
+static void verify_pairs_rows_that_changed_places(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {
+      {.id = "l2", .metric = METRIC_RELATIVE_L2, .limit = 0.01},
+      {.id = "rows", .metric = METRIC_MATCHED_ROWS, .limit = 1, .tolerance = 0.05}};
+  claims(f, list, 2);
+  two_best(f);
+  write_floats(f, "x.npy", "4, 1", (float[]){1, 0.5f, 1 + 0x1p-12f, 0}, 4);
+  struct verdict v;
+  verify(f, &v);
+  assert_true(v.holds && v.n_claims == 5);  // three outputs have rows, and two of them floats
+  assert_true(claim_of(&v, "rows")->measured == 1);
+  assert_int_equal(v.n_rows, 1);
+  const struct row_counts *rows = &v.rows[0].on[SET_HELD_OUT];
+  assert_true(v.rows[0].judged && rows->moved == 2 && rows->matched == 2);
+  assert_true(compare_relative_l2(&v.outputs[2].on[SET_HELD_OUT]) > 0.5);
+  assert_true(compare_relative_l2(&v.outputs[2].paired[SET_HELD_OUT]) == 0);
+
+  f->policy.n_claims = 1;
+  planning_decide(f);
+  verify(f, &v);
+  assert_false(v.holds);
+}
+
+// 1 + 2^-12 and 1, of which one is to be chosen: another is chosen in fp16.
+static void verify_counts_rows_that_vanish_and_appear(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {
+      {.id = "rows", .metric = METRIC_MATCHED_ROWS, .limit = 0.5, .tolerance = 0.05},
+      {.id = "l2", .metric = METRIC_RELATIVE_L2, .limit = 0.01},
+      {.id = "finite", .metric = METRIC_FINITE}};
+  claims(f, list, 3);
+  two_best(f);
+  write_floats(f, "x.npy", "4, 1", (float[]){1, 2, 1 + 0x1p-12f, 0}, 4);
+  struct verdict v;
+  verify(f, &v);
+  assert_true(claim_of(&v, "rows")->measured == 0.5 && v.holds);
+  const struct row_counts *rows = &v.rows[0].on[SET_HELD_OUT];
+  assert_true(rows->reference == 2 && rows->narrow == 2 && rows->matched == 1);
+  assert_int_equal(rows->first_alone, 1);
+  assert_non_null(rows->first_alone_sample);
+  list[0].limit = 0.6;
+  verify(f, &v);
+  assert_false(v.holds);
+}
+
+static void verify_asks_for_rows_only_where_values_do_not_hold_in_place(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {{.id = "l2", .metric = METRIC_RELATIVE_L2, .limit = 0.01},
+                         {.id = "rows", .metric = METRIC_MATCHED_ROWS, .limit = 1, .tolerance = 0}};
+  claims(f, list, 2);
+  two_best(f);
+  write_floats(f, "x.npy", "4, 1", (float[]){1, 2, 0.3f, 0}, 4);
+  struct verdict v;
+  verify(f, &v);
+  assert_true(v.holds && v.n_claims == 2 && !v.rows[0].judged);
+}
+
+// What is above 1: nothing in the one model, and in the other one row, or nothing either.
+static void verify_takes_outputs_without_a_row(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {
+      {.id = "l2", .metric = METRIC_RELATIVE_L2, .limit = 0.01},
+      {.id = "rows", .metric = METRIC_MATCHED_ROWS, .limit = 1, .tolerance = 0.05}};
+  claims(f, list, 2);
+  build_input(&f->b, "x", "float[2,1]");
+  build_floats(&f->b, "w", "float[1,1]", (float[]){1});
+  build_floats(&f->b, "least", "float[]", (float[]){1});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_node(&f->b, "Greater", "y least", "above");
+  build_node(&f->b, "NonZero", "above", "places");
+  build_node(&f->b, "Transpose", "places", "pairs");
+  build_node(&f->b, "GatherND", "y pairs", "chosen");
+  build_output(&f->b, "chosen", "float[N]");
+  planning_all(f);
+  struct verdict v;
+  write_floats(f, "a.npy", "2, 1", (float[]){0.5f, 0.25f}, 2);
+  verify(f, &v);
+  assert_true(v.holds && v.n_claims == 0);
+  write_floats(f, "b.npy", "2, 1", (float[]){1 + 0x1p-12f, 0}, 2);
+  verify(f, &v);
+  assert_true(!v.holds && claim_of(&v, "rows")->measured == 0);
+  assert_int_equal(v.outputs[0].on[SET_HELD_OUT].mismatched, 1);
+}
+
 // A model with a branch, a loop and a function, all narrow inside.
 static void everything(struct planning *f) {
   static struct claim list[] = {{.id = "l2", .metric = METRIC_RELATIVE_L2, .limit = 0.01},
@@ -596,6 +701,10 @@ int main(void) {
       TEST(calibration_samples_are_not_run_where_a_claim_has_failed),
       TEST(verify_counts_decisions_and_labels),
       TEST(verify_judges_only_the_outputs_of_a_claim),
+      TEST(verify_pairs_rows_that_changed_places),
+      TEST(verify_counts_rows_that_vanish_and_appear),
+      TEST(verify_asks_for_rows_only_where_values_do_not_hold_in_place),
+      TEST(verify_takes_outputs_without_a_row),
       TEST(verify_runs_branches_loops_and_functions),
       TEST(verify_runs_a_narrow_interface),
       TEST(verify_takes_bf16_where_the_engine_has_no_kernels),

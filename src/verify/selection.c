@@ -1,0 +1,333 @@
+// Walks from an output back to what it is made of, with the axis that could be the rows', through
+// operators that keep rows apart, up to nodes that gather along this axis by indices that come from
+// a selection, or to the selection itself. All that is read on the way must end so, but for
+// constants, shapes, and what broadcasts along this axis: anything else has rows of its own. It is
+// breadth first, since models are deep. Axes count from the front. See selection.h.
+#include "selection.h"
+
+#include "ranks.h"
+#include "tensor.h"
+
+#include <string.h>
+
+enum {
+  AXES_MAX = 8,  // of a Squeeze
+  AXES = 64,     // of a value
+};
+
+// A value with the axis of rows and its rank; -1 where that is not known.
+struct step {
+  int value, axis, rank;
+};
+
+struct walk {
+  struct graph *graph;
+  const int *ranks;
+  struct step *queue;
+  size_t count;
+  bool *seen;    // by value, of this walk
+  bool *barren;  // by value: no selection is behind it; for all walks
+  int *indices;  // queue of find_selection
+  size_t n_indices;
+  int found;    // the nearest selection; -1 before
+  bool failed;  // something has rows that no selection chose
+  struct arena *arena;
+};
+
+static bool selects(const struct node *node) {
+  return node_is(node, "TopK") || node_is(node, "NonMaxSuppression") || node_is(node, "NonZero") ||
+         node_is(node, "Unique");
+}
+
+static int64_t integer_of(const Onnx__NodeProto *node, const char *name, int64_t otherwise) {
+  const Onnx__AttributeProto *attribute = node_attribute(node, name);
+  return attribute ? attribute->i : otherwise;
+}
+
+// The axis from the front that an attribute names; -1 if that takes a rank that is not known.
+static int axis_of(const struct node *node, const char *name, int64_t otherwise, int rank) {
+  int64_t axis = integer_of(node->proto, name, otherwise);
+  if (axis < 0)
+    axis = rank >= 0 ? axis + rank : -1;
+  return axis >= 0 && axis < AXES ? (int)axis : -1;
+}
+
+static int producer_of(const struct graph *g, int v) {
+  return v >= 0 && g->values[v].origin == ORIGIN_NODE ? g->values[v].producer : -1;
+}
+
+static bool is_whole(const struct graph *g, int v) {
+  const struct type *type = &g->values[v].type;
+  return type->kind == TYPE_TENSOR && (type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
+                                       type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32 ||
+                                       type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL);
+}
+
+static void visit_index(struct walk *w, int v) {
+  if (v < 0 || w->barren[v] || !is_whole(w->graph, v))
+    return;
+  w->barren[v] = true;
+  w->indices[w->n_indices++] = v;
+}
+
+// What a node gives out is made of its inputs, or of what its bodies give out.
+static void visit_origins(struct walk *w, const struct node *node, int output) {
+  for (int k = 0; k < node->n_inputs && !node->n_bodies; k++)
+    visit_index(w, node->inputs[k]);
+  for (int b = 0; b < node->n_bodies; b++)
+    if (output < w->graph->scopes[node->bodies[b]].n_outputs)
+      visit_index(w, w->graph->scopes[node->bodies[b]].outputs[output]);
+}
+
+// The nearest selection that indices come from, by integers alone; -1 without one.
+static int find_selection(struct walk *w, int v) {
+  w->n_indices = 0;
+  visit_index(w, v);
+  for (size_t i = 0; i < w->n_indices; i++) {
+    int producer = producer_of(w->graph, w->indices[i]);
+    if (producer < 0)
+      continue;
+    const struct node *node = &w->graph->nodes[producer];
+    if (!selects(node)) {
+      visit_origins(w, node, w->graph->values[w->indices[i]].output);
+      continue;
+    }
+    for (size_t k = 0; k < w->n_indices; k++)  // behind some of these is one
+      w->barren[w->indices[k]] = false;
+    return producer;
+  }
+  return -1;
+}
+
+static void end_at(struct walk *w, int selection) {
+  w->failed = w->failed || selection < 0;
+  w->found = w->found < 0 ? selection : w->found;
+}
+
+static void visit(struct walk *w, int v, int axis, int rank) {
+  w->failed = w->failed || axis < 0 || axis >= AXES;
+  if (v < 0 || w->seen[v] || graph_is_constant(w->graph, v))
+    return;
+  w->seen[v] = true;
+  w->queue[w->count++] = (struct step){v, axis, w->ranks[v] >= 0 ? w->ranks[v] : rank};
+}
+
+// ---- operators that keep rows apart ----
+
+static void through_elements(struct walk *w, const struct node *node, struct step at) {
+  for (int k = 0; k < node->n_inputs; k++)
+    visit(w, node->inputs[k], at.axis, at.rank);
+}
+
+static void through_first(struct walk *w, const struct node *node, struct step at) {
+  visit(w, node->inputs[0], at.axis, at.rank);
+}
+
+static void through_transpose(struct walk *w, const struct node *node, struct step at) {
+  const Onnx__AttributeProto *perm = node_attribute(node->proto, "perm");
+  if (perm && (size_t)at.axis < perm->n_ints && perm->ints[at.axis] >= 0 &&
+      perm->ints[at.axis] < AXES)
+    visit(w, node->inputs[0], (int)perm->ints[at.axis], (int)perm->n_ints);
+  else
+    visit(w, node->inputs[0], perm ? -1 : at.rank - 1 - at.axis, at.rank);
+}
+
+// The axes of a Squeeze or Unsqueeze, an attribute or a constant; 0 if they are not known.
+static size_t read_axes(struct walk *w, const struct node *node, int64_t axes[AXES_MAX]) {
+  const Onnx__AttributeProto *listed = node_attribute(node->proto, "axes");
+  if (listed && listed->n_ints <= AXES_MAX) {
+    memcpy(axes, listed->ints, listed->n_ints * sizeof *axes);
+    return listed->n_ints;
+  }
+  const Onnx__TensorProto *t =
+      node->n_inputs > 1 && node->inputs[1] >= 0 ? graph_constant(w->graph, node->inputs[1]) : NULL;
+  struct tensor view;
+  struct diag unused = {0};
+  float values[AXES_MAX];
+  if (!t || tensor_read(w->graph->model, t, w->arena, &view, &unused) != STATUS_OK ||
+      view.count > AXES_MAX || !tensor_to_float(&view, values))
+    return 0;
+  for (size_t i = 0; i < view.count; i++)
+    axes[i] = (int64_t)values[i];
+  return (size_t)view.count;
+}
+
+// The same as a mask, counted from the front of so many axes; 0 if they are not known.
+static uint64_t axes_of(const int64_t *axes, size_t n, int rank) {
+  uint64_t mask = 0;
+  for (size_t i = 0; i < n; i++) {
+    int64_t axis = axes[i] < 0 && rank >= 0 ? axes[i] + rank : axes[i];
+    if (axis < 0 || axis >= AXES)
+      return 0;
+    mask |= (uint64_t)1 << axis;
+  }
+  return mask;
+}
+
+static void through_squeeze(struct walk *w, const struct node *node, struct step at) {
+  int64_t axes[AXES_MAX];
+  size_t n = read_axes(w, node, axes);
+  int rank = at.rank >= 0 ? at.rank + (int)n : -1, axis = at.axis;
+  uint64_t gone = axes_of(axes, n, rank);
+  for (int i = 0; gone && i <= axis && i < AXES; i++)
+    axis += (int)(gone >> i & 1);
+  visit(w, node->inputs[0], gone ? axis : -1, rank);
+}
+
+static void through_unsqueeze(struct walk *w, const struct node *node, struct step at) {
+  int64_t axes[AXES_MAX];
+  size_t n = read_axes(w, node, axes);
+  uint64_t made = axes_of(axes, n, at.rank);
+  int axis = 0;
+  if (made >> at.axis & 1)
+    return;  // it broadcasts
+  for (int i = 0; i < at.axis; i++)
+    axis += !(made >> i & 1);
+  visit(w, node->inputs[0], made ? axis : -1, at.rank >= 0 ? at.rank - (int)n : -1);
+}
+
+static void through_bodies(struct walk *w, const struct node *node, struct step at) {
+  int output = w->graph->values[at.value].output;
+  for (int b = 0; b < node->n_bodies; b++)
+    if (output < w->graph->scopes[node->bodies[b]].n_outputs)
+      visit(w, w->graph->scopes[node->bodies[b]].outputs[output], at.axis, at.rank);
+}
+
+// ---- operators that choose rows ----
+
+static void through_gather(struct walk *w, const struct node *node, struct step at) {
+  int rank = w->ranks[node->inputs[0]], indices = w->ranks[node->inputs[1]];
+  indices = indices >= 0 ? indices : 1;
+  int axis = axis_of(node, "axis", 0, rank >= 0 ? rank : at.rank >= 0 ? at.rank + 1 - indices : -1);
+  int input_rank = at.rank >= 0 ? at.rank + 1 - indices : -1;
+  if (axis < 0 || at.axis < axis)
+    visit(w, node->inputs[0], axis < 0 ? -1 : at.axis, input_rank);
+  else if (at.axis >= axis + indices)
+    visit(w, node->inputs[0], at.axis + 1 - indices, input_rank);
+  else
+    end_at(w, at.axis == axis ? find_selection(w, node->inputs[1]) : -1);
+}
+
+static void through_gather_elements(struct walk *w, const struct node *node, struct step at) {
+  bool along = axis_of(node, "axis", 0, at.rank) == at.axis;
+  end_at(w, along ? find_selection(w, node->inputs[1]) : -1);
+}
+
+static void through_gather_nd(struct walk *w, const struct node *node, struct step at) {
+  bool along = integer_of(node->proto, "batch_dims", 0) == at.axis;
+  end_at(w, along ? find_selection(w, node->inputs[1]) : -1);
+}
+
+static void through_selection(struct walk *w, const struct node *node, struct step at) {
+  int axis = 0;  // NonMaxSuppression
+  if (node_is(node, "TopK"))
+    axis = axis_of(node, "axis", -1, at.rank);
+  else if (node_is(node, "NonZero"))
+    axis = 1;
+  else if (node_is(node, "Unique") && node_attribute(node->proto, "axis"))
+    axis = axis_of(node, "axis", 0, at.rank);
+  end_at(w, axis == at.axis ? w->graph->values[at.value].producer : -1);
+}
+
+// What a shape says is the same for all rows.
+static void through_nothing(struct walk *w, const struct node *node, struct step at) {
+  (void)w;
+  (void)node;
+  (void)at;
+}
+
+static const struct {
+  const char *op;
+  int inputs;  // that it reads, at least
+  void (*through)(struct walk *w, const struct node *node, struct step at);
+} operators[] = {
+    {"Abs", 1, through_elements},
+    {"Add", 2, through_elements},
+    {"Cast", 1, through_first},
+    {"Ceil", 1, through_first},
+    {"Clip", 1, through_first},
+    {"Concat", 1, through_elements},
+    {"Div", 2, through_elements},
+    {"Exp", 1, through_first},
+    {"Floor", 1, through_first},
+    {"Gather", 2, through_gather},
+    {"GatherElements", 2, through_gather_elements},
+    {"GatherND", 2, through_gather_nd},
+    {"Identity", 1, through_first},
+    {"If", 1, through_bodies},
+    {"Log", 1, through_first},
+    {"Max", 1, through_elements},
+    {"Min", 1, through_elements},
+    {"Mod", 2, through_elements},
+    {"Mul", 2, through_elements},
+    {"Neg", 1, through_first},
+    {"NonMaxSuppression", 2, through_selection},
+    {"NonZero", 1, through_selection},
+    {"Relu", 1, through_first},
+    {"Round", 1, through_first},
+    {"Shape", 1, through_nothing},
+    {"Sigmoid", 1, through_first},
+    {"Size", 1, through_nothing},
+    {"Slice", 1, through_first},
+    {"Split", 1, through_first},
+    {"Sqrt", 1, through_first},
+    {"Squeeze", 1, through_squeeze},
+    {"Sub", 2, through_elements},
+    {"Tanh", 1, through_first},
+    {"TopK", 1, through_selection},
+    {"Transpose", 1, through_transpose},
+    {"Unique", 1, through_selection},
+    {"Unsqueeze", 1, through_unsqueeze},
+    {"Where", 3, through_elements},
+};
+
+static bool take_step(struct walk *w, struct step at) {
+  int producer = producer_of(w->graph, at.value);
+  if (producer < 0)
+    return false;
+  const struct node *node = &w->graph->nodes[producer];
+  for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
+    if (node_is(node, operators[i].op)) {
+      for (int k = 0; k < operators[i].inputs; k++)
+        if (k >= node->n_inputs || node->inputs[k] < 0)
+          return false;
+      operators[i].through(w, node, at);
+      return !w->failed;
+    }
+  return false;
+}
+
+// The selection that gives output v its rows along that axis, or -1.
+static int selection_along(struct walk *w, int v, int axis) {
+  memset(w->seen, 0, (size_t)w->graph->n_values * sizeof *w->seen);
+  w->count = 0;
+  w->found = -1;
+  w->failed = false;
+  visit(w, v, axis, -1);
+  for (size_t i = 0; i < w->count; i++)
+    if (!take_step(w, w->queue[i]))
+      return -1;
+  return w->found;
+}
+
+void selection_find(struct graph *g, const int *outputs, size_t n, int *nodes, int *axes) {
+  size_t values = (size_t)g->n_values;
+  struct arena scratch = {0};
+  struct walk w = {
+      .graph = g,
+      .ranks = ranks_find(g, &scratch),
+      .arena = &scratch,
+      .queue = arena_array(&scratch, values, sizeof *w.queue),
+      .seen = arena_array(&scratch, values, sizeof *w.seen),
+      .barren = arena_array(&scratch, values, sizeof *w.barren),
+      .indices = arena_array(&scratch, values, sizeof *w.indices),
+  };
+  for (size_t k = 0; k < n; k++) {
+    nodes[k] = -1;
+    // Rows follow each other along the first axis, or the one behind that of the batch.
+    for (axes[k] = 0; axes[k] < 2 && nodes[k] < 0; axes[k]++)
+      nodes[k] = selection_along(&w, outputs[k], axes[k]);
+    axes[k] = nodes[k] < 0 ? -1 : axes[k] - 1;
+  }
+  arena_free(&scratch);
+}

@@ -1,0 +1,15 @@
+// Outputs whose rows a selection chooses, as the detections that a NonMaxSuppression keeps: a set,
+// in which a rounding may change the order of what is nearly equal, and let a row near the edge
+// appear or vanish.
+#ifndef SELECTION_H
+#define SELECTION_H
+
+#include "graph.h"
+
+// For each of `n` outputs of the main graph (values, or -1): the node (TopK, NonMaxSuppression,
+// NonZero or Unique) that selects what its rows are, and along which axis they follow each other;
+// -1 where that is not known to be so. Where rows are not chosen but computed, as the tokens that
+// pass through a mixture of experts, it is not so: such a row has a place of its own.
+void selection_find(struct graph *g, const int *outputs, size_t n, int *nodes, int *axes);
+
+#endif

@@ -1,0 +1,151 @@
+// selection: which outputs are rows that a selection chooses, and along which axis.
+#include "selection.h"
+
+#include "support_plan.h"
+
+static void expect(struct planning *f, const char *output, const char *selection, int axis) {
+  int value = value_id(&f->g, output), node, found;
+  selection_find(&f->g, &value, 1, &node, &found);
+  assert_int_equal(node, selection ? node_of(&f->g, selection) : -1);
+  assert_int_equal(found, axis);
+}
+
+static void integers(struct planning *f, const char *name, const char *type, int64_t first,
+                     int64_t second) {
+  build_int64s(&f->b, name, type, (const int64_t[]){first, second});
+}
+
+// As a YOLO ends: [batch, class, box] of what is kept, and by it boxes, scores and classes.
+static void boxes_scores_and_classes_behind_nms(struct planning *f) {
+  build_input(&f->b, "boxes", "float[1,8,4]");
+  build_input(&f->b, "scores", "float[1,3,8]");
+  integers(f, "zero", "int64[1]", 0, 0);
+  integers(f, "one", "int64[1]", 1, 0);
+  integers(f, "two", "int64[1]", 2, 0);
+  integers(f, "last", "int64[1]", -1, 0);
+  build_node(&f->b, "NonMaxSuppression", "boxes scores", "kept");
+  build_int(&f->b, build_node(&f->b, "Gather", "kept two", "place2"), "axis", 1);
+  build_node(&f->b, "Squeeze", "place2 last", "place");
+  build_int(&f->b, build_node(&f->b, "Gather", "boxes place", "chosen3"), "axis", 1);
+  build_node(&f->b, "Squeeze", "chosen3 zero", "chosen");
+  build_node(&f->b, "GatherND", "scores kept", "scored");
+  build_int(&f->b, build_node(&f->b, "Gather", "kept one", "class"), "axis", 1);
+  build_node(&f->b, "Unsqueeze", "scored one", "scored2");
+  build_int(&f->b, build_node(&f->b, "Concat", "chosen scored2", "rows"), "axis", -1);
+}
+
+static void rows_behind_a_suppression_are_found_in_every_output(void **state) {
+  struct planning *f = *state;
+  boxes_scores_and_classes_behind_nms(f);
+  build_output(&f->b, "chosen3", "float[1,n,4]");
+  build_output(&f->b, "chosen", "float[n,4]");
+  build_output(&f->b, "scored", "float[n]");
+  build_output(&f->b, "class", "int64[n,1]");
+  build_output(&f->b, "rows", "float[n,5]");
+  planning_index(f);
+  expect(f, "chosen3", "kept", 1);
+  expect(f, "chosen", "kept", 0);
+  expect(f, "scored", "kept", 0);
+  expect(f, "class", "kept", 0);
+  expect(f, "rows", "kept", 0);
+}
+
+// As DETR ends: the best of all queries' classes, and the boxes of their queries.
+static void rows_behind_the_best_of_a_batch_lie_along_its_second_axis(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "scores", "float[2,60]");
+  build_input(&f->b, "boxes", "float[2,20,4]");
+  integers(f, "k", "int64[1]", 5, 0);
+  integers(f, "classes", "int64[]", 3, 0);
+  integers(f, "last", "int64[1]", -1, 0);
+  build_node(&f->b, "TopK", "scores k", "best places");
+  build_node(&f->b, "Mod", "places classes", "class");
+  build_node(&f->b, "Div", "places classes", "query");
+  build_node(&f->b, "Unsqueeze", "query last", "query3");
+  build_int64s(&f->b, "times", "int64[3]", (const int64_t[]){1, 1, 4});
+  build_node(&f->b, "Tile", "query3 times", "corners");
+  build_int(&f->b, build_node(&f->b, "GatherElements", "boxes corners", "chosen"), "axis", 1);
+  build_output(&f->b, "best", "float[2,5]");
+  build_output(&f->b, "class", "int64[2,5]");
+  build_output(&f->b, "chosen", "float[2,5,4]");
+  planning_index(f);
+  expect(f, "best", "best", 1);
+  expect(f, "class", "best", 1);
+  expect(f, "chosen", "best", 1);
+}
+
+// As torchvision ends: what is kept is decided in a branch.
+static void rows_chosen_in_a_branch_are_found(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "boxes", "float[n,4]");
+  build_input(&f->b, "scores", "float[n]");
+  build_input(&f->b, "some", "bool[]");
+  Onnx__NodeProto *branch = build_node(&f->b, "If", "some", "kept");
+  build_graph_begin(&f->b, branch, "then_branch");
+  build_node(&f->b, "NonZero", "scores", "found");
+  integers(f, "zero", "int64[1]", 0, 0);
+  build_node(&f->b, "Squeeze", "found zero", "t");
+  build_output(&f->b, "t", "int64[m]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, branch, "else_branch");
+  integers(f, "none", "int64[0]", 0, 0);
+  build_node(&f->b, "Identity", "none", "e");
+  build_output(&f->b, "e", "int64[0]");
+  build_graph_end(&f->b);
+  build_node(&f->b, "Gather", "boxes kept", "chosen");
+  build_node(&f->b, "Mul", "chosen chosen", "scaled");
+  build_output(&f->b, "scaled", "float[m,4]");
+  planning_index(f);
+  expect(f, "scaled", "#0.then_branch::found", 0);
+}
+
+// A token goes to the experts that its gate prefers, and keeps its place.
+static void rows_that_pass_through_experts_have_places_of_their_own(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "tokens", "float[6,8]");
+  build_input(&f->b, "gates", "float[6,4]");
+  build_input(&f->b, "zeros", "float[6,8]");
+  build_floats(&f->b, "experts", "float[4,1]", (const float[]){1, 2, 3, 4});
+  integers(f, "one", "int64[1]", 1, 0);
+  build_node(&f->b, "TopK", "gates one", "weight expert");
+  build_node(&f->b, "Mul", "tokens weight", "weighted");
+  build_node(&f->b, "ArgMax", "gates", "code");
+  build_node(&f->b, "Gather", "experts code", "decoded");
+  build_node(&f->b, "NonZero", "gates", "routed");
+  build_int(&f->b, build_node(&f->b, "Transpose", "routed", "pairs"), "unused", 0);
+  build_node(&f->b, "GatherND", "tokens pairs", "picked");
+  build_node(&f->b, "ScatterND", "zeros pairs picked", "back");
+  build_output(&f->b, "weighted", "float[6,8]");
+  build_output(&f->b, "decoded", "float[1,4,1]");
+  build_output(&f->b, "back", "float[6,8]");
+  planning_index(f);
+  expect(f, "weighted", NULL, -1);
+  expect(f, "decoded", NULL, -1);
+  expect(f, "back", NULL, -1);
+}
+
+static void a_selection_along_another_axis_chooses_no_rows(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[6,8,4]");
+  integers(f, "two", "int64[1]", 2, 0);
+  build_node(&f->b, "TopK", "x two", "best places");
+  build_int(&f->b, build_node(&f->b, "GatherElements", "x places", "same"), "axis", 2);
+  build_output(&f->b, "best", "float[6,8,2]");
+  build_output(&f->b, "same", "float[6,8,2]");
+  planning_index(f);
+  expect(f, "best", NULL, -1);
+  expect(f, "same", NULL, -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(rows_behind_a_suppression_are_found_in_every_output),
+      TEST(rows_behind_the_best_of_a_batch_lie_along_its_second_axis),
+      TEST(rows_chosen_in_a_branch_are_found),
+      TEST(rows_that_pass_through_experts_have_places_of_their_own),
+      TEST(a_selection_along_another_axis_chooses_no_rows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
