@@ -60,9 +60,11 @@ static void take_plan(struct result *r, const struct json *root, struct arena *a
   r->drawbacks = drawbacks_of(root, a);
   const struct json *wide = json_member(plan, "fp32_by_reason");
   r->wide = arena_array(a, wide ? (size_t)json_count(wide) : 0, sizeof *r->wide);
-  for (const struct json *m = json_first(wide); m; m = m->next)
-    if (m->key && json_is(m, JSON_NUMBER))
-      r->wide[r->n_wide++] = (struct wide){arena_strdup(a, m->key), (int)m->number};
+  for (const struct json *m = json_first(wide); m; m = m->next) {
+    const char *reason = string_of(m, "reason", a);
+    if (reason)
+      r->wide[r->n_wide++] = (struct wide){reason, number_of(m, "nodes")};
+  }
 }
 
 // The first claim that does not hold, in a sentence.

@@ -217,18 +217,21 @@ static char *cell(const struct column *c, const struct result *r, struct arena *
 
 // ---- CSV (RFC 4180, but for line ends that Unix tools take) ----
 
-static void csv_field(FILE *out, const char *text) {
-  if (!text[strcspn(text, "\",\r\n")]) {
-    fputs(text, out);
-    return;
-  }
-  putc('"', out);
-  for (; *text; text++) {
+// Spreadsheets run a field that begins like a formula; with a ' in front it is text to them. What
+// drives a terminal is shown as elsewhere (escape.h). summary.json has names as they are.
+static void csv_text(FILE *out, const char *text) {
+  bool quoted = strpbrk(text, "\",\r\n");
+  if (quoted)
+    putc('"', out);
+  if (*text && strchr("=+-@\t\r", *text))
+    putc('\'', out);
+  while (*text) {
     if (*text == '"')
       putc('"', out);
-    putc(*text, out);
+    text += escape_character(text, out);
   }
-  putc('"', out);
+  if (quoted)
+    putc('"', out);
 }
 
 // The columns that are the same for each run, or the model and the others.
@@ -242,7 +245,11 @@ static void write_csv(struct result *const *results, size_t count, bool repeatab
       if (!first)
         putc(',', out);
       first = false;
-      csv_field(out, i == 0 ? c->key : cell(c, results[i - 1], &scratch));
+      const char *text = i == 0 ? c->key : cell(c, results[i - 1], &scratch);
+      if (c->number)
+        fputs(text, out);
+      else
+        csv_text(out, text);
     }
     putc('\n', out);
     arena_free(&scratch);
@@ -345,6 +352,7 @@ void summary_zoo_json(struct result *const *results, size_t count, const struct 
   for (size_t i = 0; i < t->n_wide; i++) {
     json_object(&w, NULL);
     json_string(&w, "reason", t->wide[i].reason);
+    json_string(&w, "text", summary_zoo_reason(t->wide[i].reason));
     json_integer(&w, "nodes", t->wide[i].nodes);
     json_integer(&w, "models", (int64_t)t->wide[i].models);
     json_end_object(&w);

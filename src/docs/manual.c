@@ -77,6 +77,18 @@ static const char *first_section(const char *text) {
   return !line ? text + strlen(text) : *line == '\n' ? line + 1 : line;
 }
 
+// What a plan, and all that is made from it, calls the reasons for which something stays wide.
+static void print_reasons(FILE *out) {
+  fputs(".SH REASONS\nWhy a node or tensor stays in a wider format, as \"reason\" in the plan says "
+        "it:\n",
+        out);
+  for (int k = REASON_NONE + 1; k < REASON_COUNT; k++) {
+    fputs(".TP\n.B ", out);
+    print_line("", reason_name((enum reason)k), out);
+    print_line("", reason_text((enum reason)k), out);
+  }
+}
+
 static void print_see_also(const struct command *command, FILE *out) {
   fputs(".SH SEE ALSO\n", out);
   if (command)
@@ -141,6 +153,8 @@ void manual_write(const struct command *command, const char *part, const char *e
   else
     print_commands(out);
   print_statuses(command, out);
+  if (command && command->run == command_plan)
+    print_reasons(out);
   if (engine && (!command || option_is_taken(command, OPTION_ENGINE)))
     fputs(engine, out);
   fputs(sections, out);

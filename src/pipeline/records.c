@@ -1,6 +1,6 @@
 // The files about a run. The verdict names the bytes of the plan that it is of, and the report is
 // made from the texts of the others, saved or not: so it shows what the files say and nothing else.
-#define _POSIX_C_SOURCE 200809L  // open_memstream
+#define _XOPEN_SOURCE 700  // realpath
 #include "records.h"
 #include "file.h"
 #include "report.h"
@@ -46,22 +46,24 @@ static enum status save_text(const char *text, const char *path, struct diag *d)
   return file_commit(&file, d);
 }
 
-// Where each model has a folder of its own, it is that which tells them apart: "digits/model.onnx".
-static const char *title_of(const char *path) {
-  const char *name = file_base(path), *begin = name;
-  if (strcmp(name, "model.onnx") != 0 || name == path)
+// Where each model has a folder of its own, it is that which tells them apart: "digits/model.onnx",
+// also for one that is converted from inside its folder.
+static const char *title_of(const char *path, struct arena *a) {
+  const char *name = file_base(path);
+  if (strcmp(name, "model.onnx") != 0)
     return NULL;
-  for (begin = name - 1; begin > path && begin[-1] != '/';)
-    begin--;
-  bool named = *begin != '/' && *begin != '.';
-  return named ? begin : NULL;
+  char *folder = realpath(arena_printf(a, "%.*s.", (int)(name - path), path), NULL);
+  const char *last = folder ? file_base(folder) : "";
+  const char *title = last[0] ? arena_printf(a, "%s/%s", last, name) : NULL;
+  free(folder);
+  return title;
 }
 
 static enum status save_report(struct run *r, const struct texts *texts) {
   static const char *const names[REPORT_PARTS] = {"the plan", "the trace", "the verdict"};
   const char *path = r->settings->report, *end = strrchr(path, '.');
   bool markdown = end && strcmp(end, ".md") == 0;
-  struct report report = {.title = title_of(r->settings->model)};
+  struct report report = {.title = title_of(r->settings->model, &r->arena)};
   enum status status = STATUS_OK;
   for (int i = 0; i < REPORT_PARTS && status == STATUS_OK; i++)
     if (texts->of[i])

@@ -3,6 +3,7 @@
 
 #include "decisions.h"
 #include "escape.h"
+#include "file.h"
 #include "json.h"
 #include "plan_cost.h"
 #include "plan_limits.h"
@@ -669,11 +670,17 @@ static void json_plan(const struct run *r, struct json_writer *w) {
   for (int i = 0; i < p->n_ladder; i++)
     json_integer(w, formats[p->ladder[i]].name, c.by_format[p->ladder[i]]);
   json_end_object(w);
-  json_object(w, "fp32_by_reason");
-  for (int k = 0; k < REASON_COUNT; k++)
-    if (c.by_reason[k])
-      json_integer(w, reason_name((enum reason)k), c.by_reason[k]);
-  json_end_object(w);
+  json_array(w, "fp32_by_reason");
+  for (int k = 0; k < REASON_COUNT; k++) {
+    if (!c.by_reason[k])
+      continue;
+    json_object(w, NULL);
+    json_string(w, "reason", reason_name((enum reason)k));
+    json_string(w, "text", reason_text((enum reason)k));
+    json_integer(w, "nodes", c.by_reason[k]);
+    json_end_object(w);
+  }
+  json_end_array(w);
   json_string(w, "statistics", !p->has_trace ? "none" : p->synthetic ? "synthetic" : "data");
   json_integer(w, "samples", (int64_t)p->steps);
   json_number(w, "headroom", p->headroom);
@@ -737,10 +744,10 @@ static void json_verdict(const struct run *r, struct json_writer *w) {
 void summary_json(struct run *r, const char *output, FILE *out) {
   struct json_writer w = {.out = out, .inline_depth = 3};
   json_object(&w, NULL);
-  json_string(&w, "model", r->settings->model);
+  json_string(&w, "model", file_base(r->settings->model));
   json_string(&w, "sha256", r->model.sha256);
   if (output)
-    json_string(&w, "output", output);
+    json_string(&w, "output", file_base(output));
   if (r->engine)
     json_string(&w, "engine", engine_info(r->engine)->version);
   json_plan(r, &w);

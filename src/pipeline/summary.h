@@ -6,7 +6,7 @@
 #include "run.h"
 
 // `output` is the file written, or NULL. Parts that the run does not have are left out. The JSON
-// has no times: the same run gives the same bytes.
+// has no times and no folders: the same run gives the same bytes, wherever it is.
 void summary_text(struct run *r, const char *output, FILE *out);
 void summary_json(struct run *r, const char *output, FILE *out);
 

@@ -81,11 +81,12 @@ static void put_judged_on(const struct json *verdict, FILE *out) {
   fputs(".", out);
 }
 
-static void put_heading(const struct json *plan, const struct json *verdict, FILE *out) {
+static void put_heading(const char *title, const struct json *plan, const struct json *verdict,
+                        FILE *out) {
   const struct json *policy = json_member(plan, "policy"),
                     *statistics = json_member(plan, "statistics");
   fputs("## Precision plan of ", out);
-  put_code(text_of(json_member(plan, "model"), "file"), out);
+  put_code(title ? title : text_of(json_member(plan, "model"), "file"), out);
   fputs("\n\n**", out);
   if (!verdict)
     fputs("Not verified.** No verdict was given with this plan.", out);
@@ -396,7 +397,7 @@ static void put_worst(const struct json *verdict, FILE *out) {
 
 void report_markdown(const struct report *r, FILE *out) {
   const struct json *plan = r->parts[REPORT_PLAN].root, *verdict = r->parts[REPORT_VERDICT].root;
-  put_heading(plan, verdict, out);
+  put_heading(r->title, plan, verdict, out);
   put_drawbacks(plan, out);
   put_claims(verdict, out);
   put_limits(plan, out);

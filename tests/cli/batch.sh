@@ -79,6 +79,19 @@ test_samples_are_found_beside_the_model() {
     'sets/model.onnx,converted,fp16,real,' 'tiny/names.onnx,converted,fp16,made up,'
 }
 
+test_a_result_does_not_depend_on_where_it_is_written() {
+  zoo
+  with_code 0 batch zoo --out res
+  mkdir else
+  mv zoo else/
+  with_code 0 batch else/zoo --out else/where
+  for folder in res/models/*; do
+    for file in convert.json plan.json trace.json verdict.json report.html; do
+      same "$folder/$file" "else/where/models/${folder##*/}/$file"
+    done
+  done
+}
+
 test_the_same_command_does_nothing_again() {
   zoo
   with_code 0 batch zoo --out res
@@ -329,6 +342,24 @@ test_no_result_is_written_before_its_files_are_on_the_disk() {
   missing all/summary.json
 }
 
+test_a_name_is_no_formula_and_drives_no_terminal_in_csv() {
+  mkdir zoo
+  esc=$(printf '\033')
+  for name in '=1+1' '+1' '-1' '@sum(a1)' "$esc[31mred" 'say "=1"' plain; do
+    cp "$tiny/output_twice.onnx" "zoo/$name.onnx"
+  done
+  with_code 0 batch zoo --out res
+  for file in res/summary.csv res/times.csv; do
+    /usr/bin/python3 - "$file" <<'EOF'
+import csv, sys
+names = [row[0] for row in csv.reader(open(sys.argv[1], newline=''))][1:]
+wanted = ["'+1.onnx", "'-1.onnx", "'=1+1.onnx", "'@sum(a1).onnx", '?[31mred.onnx', 'plain.onnx', 'say "=1".onnx']
+assert sorted(names) == sorted(wanted), names
+EOF
+  done
+  has res/summary.json '"model": "=1+1.onnx"'
+}
+
 test_hostile_names_are_only_text() {
   mkdir -p 'zoo/a
 b' "zoo/<script>alert(1)</script>" zoo/-- "zoo/$(printf 'x%.0s' $(seq 200))"
@@ -350,7 +381,7 @@ import csv, sys
 rows = list(csv.reader(open(sys.argv[1], newline='', errors='surrogateescape')))
 assert len(rows) == 9 and all(len(row) == len(rows[0]) for row in rows), rows
 names = {row[0] for row in rows}
-assert 'a\nb/m.onnx' in names and '<script>alert(1)</script>/"quoted, and\'.onnx' in names, names
+assert 'a?b/m.onnx' in names and '<script>alert(1)</script>/"quoted, and\'.onnx' in names, names
 EOF
   # The output folder lies in the zoo, and is not taken for a part of it.
   with_code 0 batch zoo --out zoo/res

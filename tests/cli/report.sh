@@ -31,6 +31,15 @@ test_convert_writes_the_report_of_its_files() {
   same whole.md parts.md
 }
 
+test_a_model_that_is_called_model_has_its_folder_in_the_title() {
+  mkdir -p zoo/digits
+  cp "$model" zoo/digits/model.onnx
+  quietly convert zoo/digits/model.onnx --report outside.md -o y.onnx
+  (cd zoo/digits && quietly convert model.onnx --report ../../inside.md -o ../../y.onnx)
+  has outside.md 'digits/model.onnx'
+  same outside.md inside.md
+}
+
 test_markdown_says_what_its_claims_depend_on() {
   records --policy tf32
   quietly report plan.json --verdict verdict.json --format md -o tf32.md
