@@ -52,6 +52,11 @@ int map_get(const struct map *m, int space, const char *key) {
   return slot->number ? m->entries[slot->number - 1].value : -1;
 }
 
+void map_announce(const struct map *m, int space, const char *key) {
+  if (m->n_slots)
+    __builtin_prefetch(&m->slots[hash(space, key) & (m->n_slots - 1)], 1);
+}
+
 static void resize(struct map *m, size_t n_slots) {
   struct map old = *m;
   m->n_slots = n_slots;

@@ -35,6 +35,11 @@ void map_put(struct map *m, int space, const char *key, int value);
 // that adds a key.
 int *map_slot(struct map *m, int space, const char *key);
 
+// Says that the key is looked up or added soon. In a large model each look-up waits for memory, and
+// a loop that announces its keys MAP_AHEAD elements before it comes to them waits for many at once.
+void map_announce(const struct map *m, int space, const char *key);
+enum { MAP_AHEAD = 8 };
+
 // Makes room for so many keys, so that the map need not grow on the way there.
 void map_reserve(struct map *m, size_t count);
 

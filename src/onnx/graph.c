@@ -165,6 +165,11 @@ static enum status define_sparse(struct builder *b, int scope, Onnx__SparseTenso
   return STATUS_OK;
 }
 
+static void announce(struct builder *b, int scope, char **names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    map_announce(&b->g->names, scope, names[i]);
+}
+
 static enum status define_outputs(struct builder *b, int n) {
   Onnx__NodeProto *proto = b->g->nodes[n].proto;
   int *outputs = arena_array(b->g->arena, proto->n_output, sizeof *outputs);
@@ -262,6 +267,8 @@ static enum status define_bodies(struct builder *b, int n) {
 static bool *find_named(struct builder *b, int scope, Onnx__NodeProto **nodes, size_t count) {
   bool *named = arena_array(b->scratch, count, sizeof *named);
   for (size_t i = 0; i < count; i++) {
+    if (i + MAP_AHEAD < count)
+      map_announce(&b->node_names, scope, text_of(nodes[i + MAP_AHEAD]->name));
     const char *name = text_of(nodes[i]->name);
     if (!*name || *name == '#')
       continue;
@@ -287,6 +294,8 @@ static enum status define_nodes(struct builder *b, int scope, Onnx__NodeProto **
     TRY(reserve(b, &array, &b->g->capacity_nodes, &b->g->n_nodes, sizeof *b->g->nodes, &n));
     b->g->nodes = array;
     nodes[i] = n;
+    if (i + MAP_AHEAD < count)
+      announce(b, scope, protos[i + MAP_AHEAD]->output, protos[i + MAP_AHEAD]->n_output);
     const char *op = text_of(protos[i]->op_type);
     b->g->nodes[n] = (struct node){.proto = protos[i],
                                    .op = *plain_domain(protos[i]->domain) ? "" : op,
@@ -312,6 +321,8 @@ static int *note_declared(struct builder *b, int scope, Onnx__ValueInfoProto **i
                           size_t count) {
   int *values = arena_array(b->g->arena, count, sizeof *values);
   for (size_t i = 0; i < count; i++) {
+    if (i + MAP_AHEAD < count)
+      map_announce(&b->g->names, scope, text_of(infos[i + MAP_AHEAD]->name));
     int v = values[i] = map_get(&b->g->names, scope, text_of(infos[i]->name));
     if (v >= 0 && b->g->values[v].declared.kind == TYPE_UNKNOWN)
       b->g->values[v].declared = type_from_proto(infos[i]->type);
@@ -321,8 +332,11 @@ static int *note_declared(struct builder *b, int scope, Onnx__ValueInfoProto **i
 
 static enum status define_graph(struct builder *b, int scope, Onnx__GraphProto *graph) {
   TRY(define_graph_inputs(b, scope, graph));
-  for (size_t i = 0; i < graph->n_initializer; i++)
+  for (size_t i = 0; i < graph->n_initializer; i++) {
+    if (i + MAP_AHEAD < graph->n_initializer)
+      map_announce(&b->g->names, scope, text_of(graph->initializer[i + MAP_AHEAD]->name));
     TRY(define_initializer(b, scope, graph->initializer[i]));
+  }
   for (size_t i = 0; i < graph->n_sparse_initializer; i++)
     TRY(define_sparse(b, scope, graph->sparse_initializer[i]));
   TRY(define_nodes(b, scope, graph->node, graph->n_node));
@@ -554,6 +568,10 @@ static enum status resolve(struct builder *b) {
   struct arena scratch = {0};
   enum status status = STATUS_OK;
   for (int n = 0; n < b->g->n_nodes && status == STATUS_OK; n++) {
+    if (n + MAP_AHEAD < b->g->n_nodes) {
+      const struct node *later = &b->g->nodes[n + MAP_AHEAD];
+      announce(b, later->scope, later->proto->input, later->proto->n_input);
+    }
     status = resolve_operator(b, n, &scratch);
     if (status == STATUS_OK)
       status = resolve_inputs(b, n, &uses);

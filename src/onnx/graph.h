@@ -10,6 +10,8 @@
 #include "model.h"
 #include "schema.h"
 
+#include <string.h>
+
 enum origin {
   ORIGIN_INPUT,        // of the main graph (also one that has an initializer as default)
   ORIGIN_FORMAL,       // input of a subgraph or of a function body
@@ -105,6 +107,10 @@ struct graph {
 enum status graph_build(struct graph *g, struct model *m, const struct schema_table *schemas,
                         struct arena *a, struct diag *d);
 
+// The index over a clone (clone_model) of g's model, which has not been changed. It shares names
+// and lists with g, and lives as long as that.
+struct graph graph_of_clone(const struct graph *g, struct model *clone, struct arena *a);
+
 // The value that `name` means in `scope` (looked up outwards), or -1.
 int graph_lookup(const struct graph *g, int scope, const char *name);
 
@@ -140,7 +146,9 @@ bool graph_is_constant(const struct graph *g, int value);
 Onnx__TensorProto *graph_constant(struct graph *g, int value);
 
 // True for a node of ai.onnx (either spelling) with that operator.
-bool node_is(const struct node *n, const char *op);
+static inline bool node_is(const struct node *n, const char *op) {
+  return n->op[0] == op[0] && strcmp(n->op, op) == 0;
+}
 
 // True for an operator that takes apart the bits of its input, so that what it gives depends on the
 // type that the input has, and on more than the values.

@@ -28,10 +28,6 @@ Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name)
   return NULL;
 }
 
-bool node_is(const struct node *n, const char *op) {
-  return strcmp(n->op, op) == 0;
-}
-
 // MurmurHash3 does so too, but takes no narrow type.
 bool node_sees_bits(const struct node *n) {
   return node_is(n, "BitCast") && n->n_inputs > 0 && n->n_outputs > 0;

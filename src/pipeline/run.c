@@ -340,7 +340,7 @@ enum status run_rewrite(struct run *r) {
   r->spool = spool_new(temporary_folder(r), IN_MEMORY);
   r->emitted = clone_model(&r->model, &r->round);
   r->emitted.spool = r->spool;
-  TRY(index_again(r, &r->emitted_graph, &r->emitted, &r->round));
+  r->emitted_graph = graph_of_clone(&r->graph, &r->emitted, &r->round);
   if (!plan_is_identity(&r->plan))
     return rewrite_model(&r->emitted, &r->emitted_graph, &r->plan, REWRITE_CHECK_RESULT,
                          &r->rewrite, &r->round, r->diag);

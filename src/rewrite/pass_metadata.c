@@ -93,6 +93,12 @@ static const char *name_now(const struct rewrite *w, int v) {
              : value->name;
 }
 
+// Before value v's name is looked up, those of the values that follow are announced.
+static void announce_after(const struct rewrite *w, const struct map *names, int v) {
+  if (v + MAP_AHEAD < w->graph->n_values)
+    map_announce(names, w->graph->values[v + MAP_AHEAD].scope, name_now(w, v + MAP_AHEAD));
+}
+
 static void find_names(struct rewrite *w, struct narrow_names *names) {
   size_t values = (size_t)w->graph->n_values;
   *names = (struct narrow_names){
@@ -100,8 +106,10 @@ static void find_names(struct rewrite *w, struct narrow_names *names) {
       .declared = arena_array(w->arena, values, sizeof *names->declared),
       .missing = arena_array(w->arena, (size_t)w->graph->n_scopes, sizeof *names->missing),
   };
+  map_reserve(&names->values, (size_t)w->graph->n_values);
   for (int v = 0; v < w->graph->n_values; v++) {
     const struct value *value = &w->graph->values[v];
+    announce_after(w, &names->values, v);
     if (!w->plan->values[v].considered || rewrite_is_constant(w, v) ||
         rewrite_stored_format(w, v) == FORMAT_FP32)
       continue;
@@ -153,6 +161,7 @@ static void declare_others(struct rewrite *w, const struct narrow_names *names) 
   for (int v = 0; v < w->graph->n_values; v++) {
     const struct value *value = &w->graph->values[v];
     Onnx__GraphProto *graph = w->graph->scopes[value->scope].graph;
+    announce_after(w, &names->values, v);
     if (!graph || value->origin != ORIGIN_NODE || names->declared[v] ||
         map_get(&names->values, value->scope, name_now(w, v)) != v)
       continue;

@@ -264,11 +264,17 @@ static void collect_names(struct rewrite *w) {
   const struct graph *g = w->graph;
   w->names.arena = w->arena;
   map_reserve(&w->names, (size_t)g->n_values + (size_t)g->n_nodes);
-  for (int v = 0; v < g->n_values; v++)
+  for (int v = 0; v < g->n_values; v++) {
+    if (v + MAP_AHEAD < g->n_values)
+      map_announce(&w->names, 0, g->values[v + MAP_AHEAD].name);
     map_put(&w->names, 0, g->values[v].name, FIRST_SUFFIX);
-  for (int n = 0; n < g->n_nodes; n++)
+  }
+  for (int n = 0; n < g->n_nodes; n++) {
+    if (n + MAP_AHEAD < g->n_nodes && g->nodes[n + MAP_AHEAD].proto->name)
+      map_announce(&w->names, 0, g->nodes[n + MAP_AHEAD].proto->name);
     if (g->nodes[n].proto->name)
       map_put(&w->names, 0, g->nodes[n].proto->name, FIRST_SUFFIX);
+  }
 }
 
 enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p,

@@ -235,11 +235,10 @@ static enum status make_runnable(struct graph **out, struct graph *g, struct are
   struct model *copy = arena_alloc(a, sizeof *copy);
   struct graph *index = arena_alloc(a, sizeof *index);
   *copy = clone_model(g->model, a);
+  *index = graph_of_clone(g, copy, a);
   void (*warn)(void *, const char *) = d->warn;
   d->warn = NULL;  // all warnings on this model were given when g was built
-  enum status status = graph_build(index, copy, g->schemas, a, d);
-  if (status == STATUS_OK)
-    status = emulate_model(copy, index, false, a, d);
+  enum status status = emulate_model(copy, index, false, a, d);
   if (status == STATUS_OK)
     status = graph_build(index, copy, g->schemas, a, d);
   d->warn = warn;

@@ -20,7 +20,7 @@ struct half {
 static enum status open_half(struct half *h, struct graph *g, bool ftz, bool tf32, struct arena *a,
                              struct diag *d) {
   h->model = clone_model(g->model, a);
-  TRY(graph_build(&h->graph, &h->model, g->schemas, a, d));
+  h->graph = graph_of_clone(g, &h->model, a);
   TRY(emulate_model(&h->model, &h->graph, ftz, a, d));
   TRY(graph_build(&h->graph, &h->model, g->schemas, a, d));
   if (!tf32)

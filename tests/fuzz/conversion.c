@@ -9,6 +9,7 @@
 #include "passes.h"
 #include "plan_quantise.h"
 #include "plan_scale.h"
+#include "support_graph.h"
 #include "tensor.h"
 #include "types.h"
 #include "verify_twin.h"
@@ -298,6 +299,10 @@ static void check_rewrite(struct conversion *k) {
   k->emitted = clone_model(k->model, k->arena);
   fuzz_require(graph_build(index, &k->emitted, fuzz_schemas(), k->arena, d) == STATUS_OK, "%s",
                d->message);
+  struct graph *followed = arena_alloc(k->arena, sizeof *followed);
+  *followed = graph_of_clone(&k->graph, &k->emitted, k->arena);
+  const char *differs = index_difference(followed, index);
+  fuzz_require(!differs, "the index of a clone differs: %s", differs ? differs : "");
   fuzz_require(rewrite_model(&k->emitted, index, &k->plan, REWRITE_CHECK_PASSES, &report, k->arena,
                              d) == STATUS_OK,
                "node '%s', tensor '%s': %s", d->node, d->tensor, d->message);

@@ -1,6 +1,8 @@
 // Models for tests: see support_graph.h. A fault in a description fails the test.
 #include "support_graph.h"
 
+#include "types.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -369,4 +371,57 @@ void build_model(struct build *b, struct model *m) {
   if (model_pack(b->model, b->arena, &bytes, &size, &d) != STATUS_OK ||
       model_from_bytes(m, b->arena, bytes, size, "built.onnx", NULL, &d) != STATUS_OK)
     fail_msg("%s", d.message);
+}
+
+static bool same_ids(const int *a, int n_a, const int *b, int n_b) {
+  return n_a == n_b && (n_a == 0 || memcmp(a, b, (size_t)n_a * sizeof *a) == 0);
+}
+
+static bool same_value(const struct value *a, const struct value *b) {
+  bool same = strcmp(a->name, b->name) == 0 && a->scope == b->scope && a->origin == b->origin &&
+              a->producer == b->producer && a->output == b->output &&
+              a->initializer == b->initializer && a->sparse_default == b->sparse_default &&
+              type_equal(a->type, b->type) && a->n_uses == b->n_uses &&
+              a->is_output == b->is_output && a->omitted == b->omitted &&
+              a->trained == b->trained && type_equal(a->declared, b->declared);
+  for (int u = 0; same && u < a->n_uses; u++)
+    same = a->uses[u].node == b->uses[u].node && a->uses[u].index == b->uses[u].index;
+  return same;
+}
+
+static bool same_node(const struct node *a, const struct node *b) {
+  return a->proto == b->proto && strcmp(a->op, b->op) == 0 && a->scope == b->scope &&
+         a->index == b->index && a->named == b->named && a->schema == b->schema &&
+         a->function == b->function && same_ids(a->inputs, a->n_inputs, b->inputs, b->n_inputs) &&
+         same_ids(a->outputs, a->n_outputs, b->outputs, b->n_outputs) &&
+         same_ids(a->bodies, a->n_bodies, b->bodies, b->n_bodies);
+}
+
+static bool same_scope(const struct scope *a, const struct scope *b) {
+  size_t n_infos = a->graph ? a->graph->n_value_info : 0;
+  return a->kind == b->kind && a->graph == b->graph && a->function == b->function &&
+         a->parent == b->parent && a->parent_node == b->parent_node && a->root == b->root &&
+         strcmp(a->path, b->path) == 0 && same_ids(a->nodes, a->n_nodes, b->nodes, b->n_nodes) &&
+         same_ids(a->order, a->n_nodes, b->order, b->n_nodes) &&
+         same_ids(a->inputs, a->n_inputs, b->inputs, b->n_inputs) &&
+         same_ids(a->outputs, a->n_outputs, b->outputs, b->n_outputs) &&
+         same_ids(a->infos, (int)n_infos, b->infos, (int)n_infos) &&
+         a->polymorphic == b->polymorphic;
+}
+
+const char *index_difference(const struct graph *a, const struct graph *b) {
+  if (a->n_scopes != b->n_scopes || a->n_nodes != b->n_nodes || a->n_values != b->n_values)
+    return "the number of scopes, nodes or values";
+  if (a->model != b->model || a->n_unfolded != b->n_unfolded || a->all_listed != b->all_listed)
+    return "what is said of the whole";
+  for (int s = 0; s < a->n_scopes; s++)
+    if (!same_scope(&a->scopes[s], &b->scopes[s]))
+      return a->scopes[s].path;
+  for (int n = 0; n < a->n_nodes; n++)
+    if (!same_node(&a->nodes[n], &b->nodes[n]))
+      return graph_node_label(a, n);
+  for (int v = 0; v < a->n_values; v++)
+    if (!same_value(&a->values[v], &b->values[v]))
+      return graph_value_label(a, v);
+  return NULL;
 }

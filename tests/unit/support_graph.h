@@ -14,7 +14,7 @@
 #ifndef SUPPORT_GRAPH_H
 #define SUPPORT_GRAPH_H
 
-#include "model.h"
+#include "graph.h"
 
 enum { BUILD_DEPTH = 100 };
 
@@ -84,5 +84,8 @@ void build_function_end(struct build *b);
 
 // Packs the message and reads it back (model_pack, model_from_bytes); fails the test on an error.
 void build_model(struct build *b, struct model *m);
+
+// What differs between two indices of one model, or NULL.
+const char *index_difference(const struct graph *a, const struct graph *b);
 
 #endif

@@ -60,6 +60,50 @@ static void clone_leaves_the_original_unchanged(void **state) {
   assert_memory_equal(before, after, n_before);
 }
 
+// Everything that an index says of messages: bodies, one within the other, a default, a function
+// that is given twice, a constant that was asked for.
+static void index_of_a_clone_is_that_of_the_original(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2]");
+  build_input(&f->b, "w", "float[2]");
+  build_input(&f->b, "c", "bool[]");
+  build_floats(&f->b, "w", "float[2]", (float[]){1, 2});
+  build_floats(&f->b, "v", "float[2]", (float[]){3, 4});
+  for (int i = 0; i < 2; i++) {
+    build_function_begin(&f->b, "mine", "F", "a", "b", "");
+    build_node(&f->b, "Relu", "a", "b");
+    build_function_end(&f->b);
+  }
+  build_opset(&f->b, "mine", 1);
+  Onnx__NodeProto *constant = build_node(&f->b, "Constant", "", "k");
+  build_float_list(&f->b, constant, "value_floats", (float[]){5, 6}, 2);
+  build_node(&f->b, "F", "x", "h")->domain = (char[]){"mine"};
+  Onnx__NodeProto *outer = build_node(&f->b, "If", "c", "y");
+  for (int side = 0; side < 2; side++) {
+    build_graph_begin(&f->b, outer, side ? "else_branch" : "then_branch");
+    Onnx__NodeProto *inner = build_node(&f->b, "If", "c", "t");
+    for (int part = 0; part < 2; part++) {
+      build_graph_begin(&f->b, inner, part ? "else_branch" : "then_branch");
+      build_floats(&f->b, "u", "float[2]", (float[]){7, 8});
+      build_node(&f->b, "Sum", part ? "h w u" : "h v k u", "s");
+      build_output(&f->b, "s", "float[2]");
+      build_graph_end(&f->b);
+    }
+    build_output(&f->b, "t", "float[2]");
+    build_graph_end(&f->b);
+  }
+  build_output(&f->b, "y", "float[2]");
+  planning_index(f);
+  int k = map_get(&f->g.names, 0, "k");
+  assert_non_null(graph_constant(&f->g, k));
+  struct model copy = clone_model(&f->m, &f->arena);
+  struct graph followed = graph_of_clone(&f->g, &copy, &f->arena), built;
+  assert_int_equal(graph_build(&built, &copy, f->schemas, &f->arena, &f->d), STATUS_OK);
+  assert_null(index_difference(&followed, &built));
+  assert_non_null(index_difference(&followed, &f->g));
+  assert_ptr_not_equal(graph_constant(&followed, k), graph_constant(&f->g, k));
+}
+
 static void clone_pack_keeps_large_initializers_out(void **state) {
   struct planning *f = *state;
   float *large = arena_array(&f->arena, 1000, sizeof *large);
@@ -199,6 +243,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(clone_packs_to_the_same_bytes),
       TEST(clone_leaves_the_original_unchanged),
+      TEST(index_of_a_clone_is_that_of_the_original),
       TEST(clone_pack_keeps_large_initializers_out),
       TEST(clone_pack_leaves_out_what_nobody_reads),
       TEST(clone_pack_leaves_weights_of_bodies_in_their_file_beyond_2_gib),
