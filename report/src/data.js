@@ -280,5 +280,5 @@ export function verdictState(verdict) {
   return verdict.loads || !verdict.engine_has_kernels ? "holds" : "not-loaded";
 }
 
-const atLeast = new Set(["cosine", "sqnr_db", "top1"]);
+const atLeast = new Set(["cosine", "sqnr_db", "top1", "matched_rows"]);
 export const isLowerBound = (metric) => atLeast.has(metric);

@@ -171,7 +171,7 @@ export function Figures() {
 function used(claim) {
   const measured = toNumber(claim.measured);
   const limit = toNumber(claim.limit);
-  if (claim.metric === "cosine" || claim.metric === "top1")
+  if (["cosine", "top1", "matched_rows"].includes(claim.metric))
     return limit < 1 ? (1 - measured) / (1 - limit) : NaN;
   if (claim.metric === "sqnr_db") return NaN;
   return limit > 0 ? measured / limit : NaN;
@@ -206,7 +206,7 @@ function importantClaims(claims) {
 const metricNames = {
   finite: "No new NaN or infinity", relative_l2: "Relative L2 error", cosine: "Cosine",
   sqnr_db: "SQNR, dB", top1: "Top-1 agreement", max_abs: "Largest absolute error",
-  label_loss: "Accuracy lost",
+  label_loss: "Accuracy lost", matched_rows: "Rows that have their like",
 };
 
 // A cosine near 1 needs its digits.
