@@ -390,8 +390,37 @@ def training_step(rng):
     return build.model(), samples
 
 
+def detector(rng):
+    """Boxes that a NonMaxSuppression chooses by their scores, which are close: fp16 changes their order.
+
+    576 boxes that do not overlap, of which those with a score above a half come out, best first.
+    """
+    build = Builder("detector")
+    x = build.input("image", [1, 3, 24, 24])
+    x = build.node("Conv", [x, build.tensor("first.weight", rng.normal(0, 0.2, (8, 3, 3, 3)))],
+                   "first", pads=[1, 1, 1, 1])
+    x = build.node("Relu", [x], "first.relu")
+    x = build.node("Conv", [x, build.tensor("head.weight", rng.normal(0, 0.3, (2, 8, 1, 1)))], "head")
+    x = build.node("Sigmoid", [x], "head.scores")
+    x = build.node("Reshape", [x, build.tensor("flat", np.array([1, 2, 576]))], "scores.all")
+    corners = np.stack(np.meshgrid(np.arange(24.0), np.arange(24.0)), -1).reshape(1, 576, 2) * 8
+    boxes = build.tensor("boxes.all", np.concatenate([corners, corners + 7.5], -1))
+    limits = [build.tensor("most", np.array([576])), build.tensor("overlap", np.float32([0.5])),
+              build.tensor("least", np.float32([0.5]))]
+    kept = build.node("NonMaxSuppression", [boxes, x, *limits], "kept")
+    zero, one, two = (build.tensor(f"index.{k}", np.array([k])) for k in range(3))
+    place = build.node("Squeeze", [build.node("Gather", [kept, two], "place.column", axis=1), one], "place")
+    chosen = build.node("Gather", [boxes, place], "boxes.chosen", axis=1)
+    build.node("Squeeze", [chosen, zero], "boxes")
+    build.node("GatherND", [x, kept], "scores")
+    build.node("Squeeze", [build.node("Gather", [kept, one], "class.column", axis=1), one], "classes")
+    build.output("boxes", ["N", 4]), build.output("scores", ["N"])
+    build.output("classes", ["N"], INT64)
+    return build.model(), [{"image": inputs(rng, 1, 3, 24, 24)} for _ in range(4)]
+
+
 MODELS = (if_loop, functions, external, unsorted, multi_io, output_twice, constants, recurrent,
-          names, duplicate_node_names, shape_math, island, quantised, training_step)
+          names, duplicate_node_names, shape_math, island, quantised, training_step, detector)
 
 
 def main():

@@ -533,6 +533,18 @@ static void print_verdict(const struct run *r, FILE *out) {
   print_loads(v, r->engine, out);
 }
 
+// As a detector that finds nothing.
+static bool gives_nothing(const struct verdict *v) {
+  bool ran = false;
+  for (int i = 0; i < v->n_outputs; i++) {
+    const struct compare *c = &v->outputs[i].on[SET_HELD_OUT];
+    ran = ran || c->runs > 0;
+    if (c->count > 0)
+      return false;
+  }
+  return ran;
+}
+
 static const char *result_text(const struct run *r) {
   const struct verdict *v = &r->verdict;
   if (!r->has_verdict)
@@ -542,8 +554,11 @@ static const char *result_text(const struct run *r) {
     return "REFUSED: a claim does not hold";
   if (!verdict_holds(v))
     return "REFUSED: ONNX Runtime does not load or run the result";
-  return v->n_claims ? "every claim holds on these samples"
-                     : "nothing promised: no claim of the policy applies to this model's outputs";
+  if (v->n_claims)
+    return "every claim holds on these samples";
+  return gives_nothing(v)
+             ? "nothing promised: the outputs have no element on any sample that judges"
+             : "nothing promised: no claim of the policy applies to this model's outputs";
 }
 
 static void print_not_finite(const struct verdict *v, FILE *out) {

@@ -416,6 +416,32 @@ test_every_tiny_model_is_converted_or_copied() {
   done
 }
 
+# A .npy file of an image without anything on it: sigmoids of 0 are no scores above a half.
+empty_image() {
+  header="{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3, 24, 24), }"
+  printf '\223NUMPY\001\000\166\000%-118s' "$header"
+  head -c $((3 * 24 * 24 * 4)) /dev/zero
+}
+
+test_rows_that_a_selection_chooses_are_compared_with_their_like() {
+  with_code 0 convert "$tiny/detector.onnx" --data "$tiny/samples/detector" --save-verdict v.json -o y.onnx
+  matches out 'holds +matched_rows of 3 outputs: .*, at least 0\.95'
+  matches out 'rows +NonMaxSuppression /kept gives 2281 in fp32, [0-9]+ narrow: [0-9]+ alike within 5 %'
+  matches out 'foremost in fp32 without its like: row [0-9]+ on [0-3]\.npz'
+  grep -q '"selection": "/kept"' v.json
+  narrowcast policy show fp16 | sed 's/"limit": 0.95/"limit": 1/' >strict.json
+  with_code 1 convert "$tiny/detector.onnx" --data "$tiny/samples/detector" --policy ./strict.json -o z.onnx
+  matches out 'FAILS +matched_rows of boxes: 1 \(calibration 0\.99'
+  [ ! -e z.onnx ]
+}
+
+test_outputs_without_an_element_promise_nothing() {
+  mkdir empty
+  empty_image >empty/image.npy
+  with_code 0 convert "$tiny/detector.onnx" --data empty -o y.onnx
+  matches out 'nothing promised: the outputs have no element on any sample that judges'
+}
+
 test_hazards_are_converted_or_refused_by_name() {
   for policy in fp16 bf16 balanced fp8 fp4 tf32; do
     code=0
