@@ -201,6 +201,8 @@ static enum status check_path(const char **path, char target[PATH_MAX], struct d
   struct stat s;
   if (stat(*path, &s) == 0 && !S_ISREG(s.st_mode)) {
     diag_at(d, *path, NULL, NULL);
+    if (S_ISDIR(s.st_mode))
+      diag_hint(d, "Give the name of a file in it.");
     return diag_fail(d, STATUS_IO, "cannot be written: it is %s, not a regular file",
                      S_ISDIR(s.st_mode) ? "a directory" : "a device, pipe or socket");
   }
@@ -227,6 +229,11 @@ enum status file_check_place(const char *path, struct diag *d) {
   if (last > 0)
     folder[last] = '\0';  // its slash
   diag_at(d, path, NULL, NULL);
+  if (error == ENOENT) {
+    diag_hint(d, "Make the folder first (mkdir -p)%s.",
+              path[strlen(path) - 1] == '/' ? ", and give the name of a file in it" : "");
+    return diag_fail(d, STATUS_IO, "cannot be written: there is no folder %s", folder);
+  }
   return diag_fail(d, STATUS_IO, "cannot be written: its folder %s: %s", folder, strerror(error));
 }
 

@@ -11,6 +11,7 @@
 #include "child.h"
 #include "clock.h"
 #include "memory.h"
+#include "overrides.h"
 #include "policy.h"
 
 #include <errno.h>
@@ -347,16 +348,30 @@ static enum status loop(struct batch *b) {
 
 // ---- what there is to do ----
 
-static enum status check_policies(const struct batch *b) {
-  const char *last = NULL;
+static bool is_same(const char *x, const char *y) {
+  return x == y || (x && y && strcmp(x, y) == 0);
+}
+
+// What decides, and is at fault for every model that it decides for: before any is converted.
+static enum status check_decisions(const struct batch *b) {
+  const char *last_policy = NULL, *last_overrides = NULL;
   struct arena scratch = {0};
   enum status status = STATUS_OK;
   for (size_t i = 0; i < b->zoo->count && status == STATUS_OK; i++) {
-    const char *name = b->zoo->models[i].policy ? b->zoo->models[i].policy : b->options->policy;
+    const struct zoo_model *m = &b->zoo->models[i];
+    const char *name = m->policy ? m->policy : b->options->policy;
     struct policy policy = {0};
-    if (!last || strcmp(last, name) != 0)
+    struct overrides overrides;
+    if (!is_same(last_policy, name))
       status = policy_load(&policy, name, &scratch, b->diag);
-    last = name;
+    if (status == STATUS_OK && m->overrides && !is_same(last_overrides, m->overrides))
+      status = overrides_read(&overrides, m->overrides, &scratch, b->diag);
+    if (status != STATUS_OK && m->entry && !b->diag->file[0])
+      diag_at(b->diag, m->entry, NULL, NULL);
+    else if (status != STATUS_OK && m->entry)
+      diag_hint(b->diag, "%s asks for it. %s", m->entry, arena_strdup(&scratch, b->diag->hint));
+    last_policy = name;
+    last_overrides = m->overrides;
   }
   arena_free(&scratch);
   return status;
@@ -456,7 +471,7 @@ enum status batch_run(struct batch_outcome *out, const struct zoo *z, const stru
   b->items = arena_array(a, z->count, sizeof *b->items);
   for (size_t i = 0; i < z->count; i++)
     out->wanted[i] = zoo_in_shard(z->models[i].name, o->shard, o->shards);
-  TRY(check_policies(b));
+  TRY(check_decisions(b));
   TRY(survey(b));
   look_at_results(b);
   fill_order(b);

@@ -9,6 +9,7 @@ struct zoo_model {
   // The path below the zoo's folder, or what the list calls the model: the same on every machine.
   const char *name;
   const char *path;        // to open it
+  const char *entry;       // "list.jsonl:3", for messages; NULL: found in a folder
   const char *samples;     // NULL: made up
   const char *policy;      // NULL: the batch's
   const char *overrides;   // file for --overrides, or NULL
@@ -42,7 +43,8 @@ enum status zoo_open(struct zoo *z, const char *path, const char *out, struct ar
 // A list: JSON Lines, one object a line: "model" (a path), and where wanted "name", "samples" (a
 // path), "policy" (a name or a path), "overrides" (a path), "keep", "narrow" (lists of globs),
 // "format", "io", "raise_opset" (a number). Paths count from the list's folder. Empty lines are
-// passed over. A model without "name" is called as its path is written; two models of one name are
+// passed over. What "format" and "io" say is checked, not yet what the paths lead to. A model
+// without "name" is called as its path is written; two models of one name are
 // an error.
 enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d);
 

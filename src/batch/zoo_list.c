@@ -13,6 +13,19 @@ struct line {
   int raise_opset;  // 0: not given
 };
 
+// One of the row's choices, kept as it is written.
+static enum status read_word(struct reader *r, const struct json *value, const struct field *f,
+                             void *base) {
+  int index;
+  TRY(fields_find_choice(r, value, f->choices, &index));
+  return fields_read_string(r, value, f, base);
+}
+
+static const char *const format_names[] = {"fp16", "bf16", "fp32", NULL};
+static const char *const io_names[] = {"keep", "narrow", NULL};
+
+#define WORD(key, member, names)                                                                   \
+  { key, read_word, offsetof(struct line, member), true, 0, 0, names, NULL }
 #define OPTIONAL(key, member)                                                                      \
   { key, fields_read_string, offsetof(struct line, member), true, 0, 0, NULL, NULL }
 
@@ -22,8 +35,8 @@ static const struct field fields[] = {
     OPTIONAL("samples", samples),
     OPTIONAL("policy", policy),
     OPTIONAL("overrides", overrides),
-    OPTIONAL("format", format),
-    OPTIONAL("io", io),
+    WORD("format", format, format_names),
+    WORD("io", io, io_names),
     {"raise_opset", fields_read_integer, offsetof(struct line, raise_opset), true,
      RAISE_OPSET_LEAST, RAISE_OPSET_MOST, NULL, NULL},
     GLOBS(struct line, "keep", keep, 1),
@@ -39,9 +52,10 @@ static void add_argument(struct arena *a, struct zoo_model *m, const char *optio
   m->arguments[m->n_arguments++] = value;
 }
 
-static void add_model(struct zoo *z, const char *list, const struct line *l) {
+static void add_model(struct zoo *z, const char *list, size_t number, const struct line *l) {
   struct arena *a = z->arena;
   struct zoo_model *m = zoo_add(z, l->name ? l->name : l->model, file_beside(l->model, list, a));
+  m->entry = arena_printf(a, "%s:%zu", list, number);
   m->samples = file_beside(l->samples, list, a);
   // As everywhere, what holds a '/' or '.' is a path and anything else a shipped policy's name.
   m->policy = l->policy && strpbrk(l->policy, "/.") ? file_beside(l->policy, list, a) : l->policy;
@@ -58,12 +72,13 @@ static void add_model(struct zoo *z, const char *list, const struct line *l) {
     add_argument(a, m, "--narrow", *glob);
 }
 
-static enum status read_line(struct zoo *z, const char *list, const char *text, struct diag *d) {
+static enum status read_line(struct zoo *z, const char *list, size_t number, const char *text,
+                             struct diag *d) {
   struct line line = {0};
   struct reader r = {.file = list, .arena = z->arena, .diag = d};
   TRY(json_parse(&r.root, text, list, STATUS_POLICY, z->arena, d));
   TRY(fields_read_object(&r, r.root, fields, &line));
-  add_model(z, list, &line);
+  add_model(z, list, number, &line);
   return STATUS_OK;
 }
 
@@ -82,7 +97,7 @@ enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d) {
     number++;
     if (text[strspn(text, " \t\r")] == '\0' && strlen(text) == length)
       continue;
-    status = strlen(text) == length ? read_line(z, path, text, d)
+    status = strlen(text) == length ? read_line(z, path, number, text, d)
                                     : diag_fail(d, STATUS_POLICY, "holds a NUL byte");
     if (status != STATUS_OK)
       diag_at(d, arena_printf(z->arena, "%s:%zu", path, number), NULL, NULL);

@@ -39,6 +39,15 @@ static void append(struct run *r, const char ***words, size_t *count, const char
   (*words)[(*count)++] = value;
 }
 
+// What would be wrong for each model.
+static enum status check_options(struct run *r) {
+  const struct settings *s = r->settings;
+  struct policy any = {0};
+  if (s->format)
+    TRY(policy_adjust_format(&any, s->format, &r->arena, r->diag));
+  return s->io ? policy_adjust_io(&any, s->io, &r->arena, r->diag) : STATUS_OK;
+}
+
 // The options that `convert` gets as they are.
 static void pass_on(struct run *r, struct batch_options *o) {
   const struct settings *s = r->settings;
@@ -107,6 +116,7 @@ enum status command_batch(struct run *r) {
       .shards = s->shards ? s->shards : 1,
       .quiet = s->quiet,
   };
+  TRY(check_options(r));
   pass_on(r, &o);
   struct zoo zoo;
   TRY(batch_make_out(o.out, &r->arena, r->diag));

@@ -468,6 +468,32 @@ EOF
   has err 'lists/bad.jsonl:1'
 }
 
+test_a_list_is_checked_before_anything_is_converted() {
+  good="{\"model\": \"$digits/digits.onnx\"}"
+  bad() { # CODE MEMBER: that it ends so, names line 2, and leaves nothing
+    printf '%s\n{"model": "%s", "name": "b", %s}\n' "$good" "$digits/digits.onnx" "$2" >list
+    with_code "$1" batch list --out res
+    has err 'list:2'
+    [ -z "$(find res -type f)" ]
+  }
+  bad 4 '"format": "fp8"'
+  has err 'format: unknown value "fp8"' 'fp16'
+  bad 4 '"io": "x"'
+  has err 'io: unknown value "x"' 'keep, narrow'
+  bad 4 '"policy": "fp17"'
+  has err 'Did you mean fp16'
+  bad 7 '"overrides": "none.json"'
+  has err 'none.json'
+  echo '{"overrides": [{"glob": "*", "format": "fp9"}]}' >mine.json
+  bad 4 '"overrides": "mine.json"'
+  has err 'mine.json:1' 'fp9'
+  echo "$good" >list
+  with_code 2 batch list --out res --format fp8
+  with_code 2 batch list --out res --io x
+  with_code 7 batch list --out res --overrides none.json
+  [ -z "$(find res -type f)" ]
+}
+
 test_raised_opset_and_overrides_of_all_models_are_part_of_what_is_done_again() {
   mkdir zoo
   cp "$digits/digits.onnx" zoo/

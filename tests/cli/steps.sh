@@ -262,14 +262,16 @@ test_a_place_that_cannot_be_written_is_refused_before_the_engine_runs() {
   export NARROWCAST_ORT=$PWD/no-such-library.so # whoever gets as far as it ends with 6
   for option in output save-plan save-trace save-verdict report; do
     with_code 7 convert "$digits/digits.onnx" --$option missing/x
-    has err 'missing/x' 'its folder missing: No such file or directory'
+    has err 'missing/x' 'there is no folder missing' 'mkdir -p'
   done
+  with_code 7 convert "$digits/digits.onnx" -o missing/
+  has err 'there is no folder missing' 'give the name of a file in it'
   touch file
   with_code 7 trace "$digits/digits.onnx" -o file/t.json
   has err 'Not a directory'
   mkdir folder
   with_code 7 trace "$digits/digits.onnx" -o folder
-  has err 'a directory, not a regular file'
+  has err 'a directory, not a regular file' 'Give the name of a file in it'
   with_code 7 plan "$digits/digits.onnx" -o missing/p.json
   quietly plan "$digits/digits.onnx" -o p.json
   with_code 7 verify "$digits/digits.onnx" --plan p.json -o missing/v.json
