@@ -29,7 +29,9 @@ function Loads({ verdict }) {
     return <>The result loads and runs there at every optimisation level only if the session
       says <Name>session.disable_quant_qdq = 1</Name>: the engine takes float8 for int8 otherwise.</>;
   if (verdict.loads) return "The result loads and runs there at every optimisation level.";
-  return verdict.engine_has_kernels ? null : "The engine has no CPU kernels to load the result with.";
+  const errors = verdict.load_errors ?? [];
+  return <>{!verdict.engine_has_kernels && "The engine has no CPU kernels to load the result with. "}
+    {errors.map(({ level, error }) => <span key={level} class="block">At optimisation level {shown(level)}: {shown(error)}</span>)}</>;
 }
 
 function VerdictSentence({ data }) {
@@ -44,6 +46,8 @@ function VerdictSentence({ data }) {
       {verdict.calibration_samples > 0 && ` and ${count(verdict.calibration_samples)} that calibrated it`}
       {verdict.engine ? `, in ONNX Runtime ${shown(verdict.engine)}` : ""}.{" "}
       <Loads verdict={verdict} />
+      {verdict.claims.some((claim) => claim.measured_in_engine !== undefined) &&
+        " What it computes of the held-out samples on the machine that judged stands beside each claim as engine."}
     </p>
   );
 }
@@ -72,7 +76,7 @@ export function Verdict() {
         {isTf32(data) && <p><b>tf32 is a setting of the runtime.</b> The model is the source unchanged: what was judged is fp32
           whose matrix products round their operands to tf32. Set it where the model runs.</p>}
         <Culprit verdict={verdict} />
-        {(data.plan.cost?.drawbacks ?? []).map((drawback) => <p key={drawback.id} class="caution drawback">{shown(drawback.text)}</p>)}
+        {[...(data.plan.cost?.drawbacks ?? []), ...(verdict?.drawbacks ?? [])].map((drawback, k) => <p key={k} class="caution drawback">{shown(drawback.text)}</p>)}
         {isMadeUp(data) && <p class="caution"><b>Nothing real was measured.</b> The inputs were made up; this says little of real data.</p>}
       </div>
     </div>
@@ -213,11 +217,13 @@ const metricNames = {
 const measure = (metric, measured) =>
   metric === "cosine" ? String(Number(toNumber(measured).toFixed(8))) : number(toNumber(measured), 4);
 
-// The held-out samples judge; those that calibrated must hold the claim too.
+// The held-out samples judge; those that calibrated must hold the claim too; what the engine makes of
+// the held-out ones is stated beside them.
 function Measured({ claim }) {
-  const { metric, measured, measured_held_out: heldOut = measured, measured_calibration: calibration } = claim;
+  const { metric, measured, measured_held_out: heldOut = measured, measured_calibration: calibration, measured_in_engine: engine } = claim;
   return <>{measure(metric, heldOut)}
-    {calibration !== undefined && <small class="block">calibration: {measure(metric, calibration)}</small>}</>;
+    {calibration !== undefined && <small class="block">calibration: {measure(metric, calibration)}</small>}
+    {engine !== undefined && <small class={claim.holds && !claim.holds_in_engine ? "block caution" : "block"}>engine: {measure(metric, engine)}</small>}</>;
 }
 
 function ClaimRow({ row }) {

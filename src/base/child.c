@@ -1,10 +1,12 @@
 // Child processes: see child.h. What the supervisor of a whole run (cli/supervise.c) and the trial
 // of a result (verify/verify_loads.c) share.
+#define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #include "child.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -60,4 +62,17 @@ void child_expect_crash(void) {
 
 void child_limit_memory(size_t bytes) {
   limit(RLIMIT_DATA, bytes);
+}
+
+void *child_share(size_t size, struct diag *d) {
+  void *place = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (place != MAP_FAILED)
+    return place;
+  diag_fail(d, STATUS_IO, "cannot share memory with a child process: %s", strerror(errno));
+  return NULL;
+}
+
+void child_unshare(void *place, size_t size) {
+  if (place)
+    munmap(place, size);
 }

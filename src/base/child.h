@@ -23,6 +23,12 @@ void child_describe(int state, char *text, size_t size);
 // dump gets in between.
 void child_expect_crash(void);
 
+// Memory that the calling process and its children share, all zero: what a child notes there is
+// left if it dies. NULL with the diag filled (STATUS_IO) if there is none; child_unshare gives it
+// back.
+void *child_share(size_t size, struct diag *d);
+void child_unshare(void *place, size_t size);
+
 // Bounds the memory of the calling process to `bytes`: private and writable, so that mapped files
 // do not count. An allocation beyond fails.
 void child_limit_memory(size_t bytes);

@@ -40,13 +40,25 @@ static const char *string_of(const struct json *object, const char *key, struct 
   return json_is(item, JSON_STRING) && item->text[0] ? arena_strdup(a, item->text) : NULL;
 }
 
+// Words with a space between, each once.
+static const char *with_word(const char *words, const char *word, struct arena *a) {
+  if (!words)
+    return arena_strdup(a, word);
+  const char *found = strstr(words, word);
+  return found ? words : arena_printf(a, "%s %s", words, word);
+}
+
 // Why the result may not be worth it.
 static const char *drawbacks_of(const struct json *root, struct arena *a) {
-  const struct json *list = json_member(json_member(root, "modelled"), "drawbacks");
+  const struct json *modelled = json_member(json_member(root, "modelled"), "drawbacks"),
+                    *measured = json_member(json_member(root, "verdict"), "drawbacks");
   const char *all = NULL;
-  for (const struct json *m = json_first(list); m; m = m->next)
+  for (const struct json *m = json_first(modelled); m; m = m->next)
     if (json_is(m, JSON_STRING))
-      all = all ? arena_printf(a, "%s %s", all, m->text) : arena_strdup(a, m->text);
+      all = with_word(all, m->text, a);
+  for (const struct json *m = json_first(measured); m; m = m->next)
+    if (json_is(json_member(m, "id"), JSON_STRING))
+      all = with_word(all, json_member(m, "id")->text, a);
   return all;
 }
 

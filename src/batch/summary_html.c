@@ -125,7 +125,7 @@ static void put_totals(const struct totals *t, FILE *to) {
   if (t->with_drawbacks)
     fprintf(to,
             "<span class=\"drawback\">%zu with a drawback</span>: no faster than fp32 as modelled, "
-            "or moving more memory. ",
+            "moving more memory, or missing a claim in the engine or on one sample. ",
             t->with_drawbacks);
   fprintf(to, "Conversions took %.1f s in all.</p>\n", t->seconds);
 }

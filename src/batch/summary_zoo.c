@@ -135,7 +135,10 @@ static void put_casts(const struct result *r, FILE *out) {
 }
 // An id that is not known stands for itself.
 void summary_zoo_drawbacks(FILE *out, const struct result *r) {
-  static const char *const texts[][2] = {{"time", "no faster"}, {"traffic", "moves more memory"}};
+  static const char *const texts[][2] = {{"time", "no faster"},
+                                         {"traffic", "moves more memory"},
+                                         {"engine", "misses a claim in the engine"},
+                                         {"sample", "one sample misses a claim"}};
   for (const char *at = r->drawbacks; at && *at;) {
     size_t length = strcspn(at, " ");
     const char *text = NULL;
@@ -407,8 +410,8 @@ void summary_zoo_text(struct result *const *results, size_t count, const struct 
   fprintf(to, ")\n");
   if (t->with_drawbacks)
     fprintf(to,
-            "drawbacks    %zu of what is written: no faster than fp32 as modelled, or moves more "
-            "memory\n",
+            "drawbacks    %zu of what is written: no faster than fp32 as modelled, moves more "
+            "memory, or misses a claim in the engine or on one sample\n",
             t->with_drawbacks);
   for (size_t i = 0; i < t->n_wide && i < MOST_REASONS; i++)
     fprintf(to, "%s %6" PRId64 " nodes of %zu model%s: %s\n", i ? "            " : "stay fp32   ",

@@ -18,6 +18,8 @@
 
 enum { OLDEST_API = 17, NEWEST_TRIED = 99, MAPS_FILES = 21 };  // releases 1.x
 
+const char *const optimisation_names[OPTIMISATION_LEVELS] = {"none", "basic", "extended", "all"};
+
 struct engine {
   void *library;
   const OrtApi *api;
@@ -65,6 +67,7 @@ static void copy_between(char *out, size_t size, const char *text, const char *f
 // functions ("/onnxruntime_src/...:123 onnxruntime::Class::Function(...) ") is left out.
 static enum status fail(const struct engine *e, OrtStatus *status, struct diag *d) {
   const char *text = e->api->GetErrorMessage(status);
+  d->unsupported = e->api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
   char node[256] = "";
   copy_between(node, sizeof node, text, "node. Name:'", "' Status Message:");
   if (!node[0])

@@ -66,6 +66,8 @@ struct probe {
 };
 
 enum optimisation { OPTIMISE_NONE, OPTIMISE_BASIC, OPTIMISE_EXTENDED, OPTIMISE_ALL };
+enum { OPTIMISATION_LEVELS = OPTIMISE_ALL + 1 };
+extern const char *const optimisation_names[OPTIMISATION_LEVELS];  // "none", ...
 
 // Data of an initializer that is kept out of the model's bytes (the model says EXTERNAL for it,
 // with any location). `data` needs no alignment and must outlive the session. The engine makes two

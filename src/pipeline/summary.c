@@ -9,6 +9,7 @@
 #include "plan_limits.h"
 #include "plan_worth.h"
 #include "units.h"
+#include "verdict_drawbacks.h"
 #include "verdict_file.h"
 
 #include <inttypes.h>
@@ -367,10 +368,16 @@ static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *
 }
 
 static void print_measured(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
-  if (v->calibration_samples)
-    fprintf(out, "%.6g (calibration %.6g)", c->on[SET_HELD_OUT], c->on[SET_CALIBRATION]);
-  else
-    fprintf(out, "%.6g", c->measured);
+  bool calibrated = v->calibration_samples > 0, in_engine = !isnan(c->in_engine);
+  fprintf(out, "%.6g", calibrated ? c->on[SET_HELD_OUT] : c->measured);
+  if (calibrated || in_engine)
+    fprintf(out, " (");
+  if (calibrated)
+    fprintf(out, "calibration %.6g", c->on[SET_CALIBRATION]);
+  if (in_engine)
+    fprintf(out, "%sengine %.6g", calibrated ? ", " : "", c->in_engine);
+  if (calibrated || in_engine)
+    fprintf(out, ")");
 }
 
 static const char *limit_text(const struct claim *c) {
@@ -487,7 +494,6 @@ static void print_labels(const struct verdict *v, FILE *out) {
 }
 
 static void print_loads(const struct verdict *v, const struct engine *engine, FILE *out) {
-  static const char *const levels[] = {"none", "basic", "extended", "all"};
   const char *version = engine ? engine_info(engine)->version : "";
   if (v->loads_unfused) {
     fprintf(
@@ -508,10 +514,10 @@ static void print_loads(const struct verdict *v, const struct engine *engine, FI
             version, v->kernels_missing == FORMAT_BF16 ? "bfloat16" : "float4e2m1");
     return;
   }
-  for (int level = 0; level < 4; level++)
+  for (int level = 0; level < OPTIMISATION_LEVELS; level++)
     if (v->loads[level][0])
-      fprintf(out, "loads        NOT in ONNX Runtime %s at level %s: %s\n", version, levels[level],
-              v->loads[level]);
+      fprintf(out, "loads        NOT in ONNX Runtime %s at level %s: %s\n", version,
+              optimisation_names[level], v->loads[level]);
 }
 
 static void print_verdict(const struct run *r, FILE *out) {
@@ -521,6 +527,9 @@ static void print_verdict(const struct run *r, FILE *out) {
   if (v->calibration_samples)
     fprintf(out, " and %zu that calibrated", v->calibration_samples);
   fprintf(out, ", emulated beside fp32 in %.2f s\n", v->seconds);
+  if (v->compared_in_engine)
+    fprintf(out, "             engine: as ONNX Runtime %s computes the result on this machine\n",
+            engine_info(r->engine)->version);
   print_claims(v, out);
   for (int i = 0; i < v->n_rows; i++)
     if (v->rows[i].judged)
@@ -554,6 +563,8 @@ static const char *result_text(const struct run *r) {
     return "REFUSED: a claim does not hold";
   if (!verdict_holds(v))
     return "REFUSED: ONNX Runtime does not load or run the result";
+  if (verdict_missed_in_engine(v))
+    return "every claim holds on these samples as emulated, but not as the engine computes it here";
   if (v->n_claims)
     return "every claim holds on these samples";
   return gives_nothing(v)
@@ -598,6 +609,8 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
   if (r->has_verdict || was_applied(r))
     fprintf(out, "result       %s\n", result_text(r));
   drawbacks_each(&r->plan, print_drawback, out);
+  if (r->has_verdict)
+    verdict_drawbacks_each(&r->verdict, engine_info(r->engine)->version, print_drawback, out);
   bool made_up = r->plan.synthetic || (r->has_verdict && samples_synthetic(r->samples));
   if (made_up)
     fprintf(out,
@@ -751,7 +764,7 @@ static void json_verdict_values(const struct run *r, struct json_writer *w) {
 
 static void json_verdict(const struct run *r, struct json_writer *w) {
   json_object(w, "verdict");
-  verdict_print_members(&r->verdict, &r->graph, w);
+  verdict_print_members(&r->verdict, &r->graph, engine_info(r->engine)->version, w);
   json_verdict_values(r, w);
   json_end_object(w);
 }

@@ -114,12 +114,30 @@ static void put_heading(const char *title, const struct json *plan, const struct
   fputs(".\n", out);
 }
 
-static void put_drawbacks(const struct json *plan, FILE *out) {
-  const struct json *drawback;
-  const struct json *list = json_member(json_member(plan, "cost"), "drawbacks");
+// Of the plan's costs, or of a verdict.
+static void put_drawbacks(const struct json *from, FILE *out) {
+  const struct json *drawback, *list = json_member(from, "drawbacks");
   for (drawback = json_first(list); drawback; drawback = drawback->next) {
     fputs("\n**Drawback.** ", out);
     escape_markdown(text_of(drawback, "text"), out);
+    fputs("\n", out);
+  }
+}
+
+// Of an engine's version what versions are made of.
+static void put_version(const char *version, FILE *out) {
+  for (; isalnum((unsigned char)*version) || *version == '.'; version++)
+    fputc(*version, out);
+}
+
+// What the engine says where the result does not load or run.
+static void put_load_errors(const struct json *verdict, FILE *out) {
+  const struct json *error = json_first(json_member(verdict, "load_errors"));
+  for (; error; error = error->next) {
+    fputs("\nAt optimisation level ", out);
+    put_code(text_of(error, "level"), out);
+    fputs(" the result does not load or run: ", out);
+    escape_markdown(text_of(error, "error"), out);
     fputs("\n", out);
   }
 }
@@ -148,6 +166,7 @@ static void put_claim(const struct json *claim, int of, FILE *out) {
     fprintf(out, ", worst of %d", of);
   put_measured(claim, "measured_held_out", "measured", out);
   put_measured(claim, "measured_calibration", NULL, out);
+  put_measured(claim, "measured_in_engine", NULL, out);
   fprintf(out, " | at %s ", is_lower_bound(text_of(claim, "metric")) ? "least" : "most");
   put_number(number_of(claim, "limit"), out);
   fputs(" | ", out);
@@ -183,9 +202,10 @@ static void put_claims(const struct json *verdict, FILE *out) {
   int failing = 0;
   if (!length_of(claims))
     return;
-  fputs("\n### Claims\n\n| | claim | output | measured | on what calibrated | limit | worst sample "
-        "|\n|---|---|---|---:|---:|---:|---|\n",
+  fputs("\n### Claims\n\n| | claim | output | emulated | on what calibrated | in ONNX Runtime ",
         out);
+  put_version(text_of(verdict, "engine"), out);
+  fputs(" | limit | worst sample |\n|---|---|---|---:|---:|---:|---:|---|\n", out);
   for (claim = json_first(claims); claim; claim = claim->next) {
     if (!json_is(json_member(claim, "holds"), JSON_TRUE) && failing++ < MOST_ROWS)
       put_claim(claim, 1, out);
@@ -398,7 +418,9 @@ static void put_worst(const struct json *verdict, FILE *out) {
 void report_markdown(const struct report *r, FILE *out) {
   const struct json *plan = r->parts[REPORT_PLAN].root, *verdict = r->parts[REPORT_VERDICT].root;
   put_heading(r->title, plan, verdict, out);
-  put_drawbacks(plan, out);
+  put_drawbacks(json_member(plan, "cost"), out);
+  put_drawbacks(verdict, out);
+  put_load_errors(verdict, out);
   put_claims(verdict, out);
   put_limits(plan, out);
   put_costs(plan, out);

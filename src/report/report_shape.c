@@ -194,7 +194,12 @@ static const struct shape verdict_claim_shape[] = {NEEDED("id", STRING),
                                                    NEEDED("worst_sample", STRING),
                                                    OPTIONAL("measured_held_out", NUMBER),
                                                    OPTIONAL("measured_calibration", NUMBER),
+                                                   OPTIONAL("measured_in_engine", NUMBER),
+                                                   OPTIONAL("holds_in_engine", BOOL),
                                                    NO_MORE};
+
+static const struct shape load_error_shape[] = {NEEDED("level", STRING), NEEDED("error", STRING),
+                                                OPTIONAL("unsupported", BOOL), NO_MORE};
 
 static const struct shape output_shape[] = {
     NEEDED("output", STRING),         NEEDED("max_abs", NUMBER),
@@ -224,6 +229,8 @@ static const struct shape verdict_shape[] = {NEEDED("schema", INTEGER),
                                              NEEDED("loads", BOOL),
                                              OPTIONAL("loads_only_with_disable_quant_qdq", BOOL),
                                              NEEDED("engine_has_kernels", BOOL),
+                                             {"load_errors", LIST, true, load_error_shape},
+                                             {"drawbacks", LIST, true, limit_shape},
                                              {"claims", LIST, false, verdict_claim_shape},
                                              {"outputs", LIST, false, output_shape},
                                              OPTIONAL("first_nonfinite", STRING),

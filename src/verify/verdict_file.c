@@ -2,6 +2,9 @@
 // measured again, never taken from a file. The report shows it, so it names the plan it is of.
 #include "verdict_file.h"
 #include "file.h"
+#include "verdict_drawbacks.h"
+
+#include <math.h>
 
 enum { SCHEMA = 1 };
 
@@ -52,7 +55,34 @@ static void print_rows(const struct verdict *v, const struct graph *g, struct js
   json_end_array(w);
 }
 
-void verdict_print_members(const struct verdict *v, const struct graph *g, struct json_writer *w) {
+// What the engine said at each level at which the result does not load or run.
+static void print_loads(const struct verdict *v, struct json_writer *w) {
+  json_bool(w, "loads", v->loads_everywhere);
+  json_bool(w, "loads_only_with_disable_quant_qdq", v->loads_unfused);
+  json_bool(w, "engine_has_kernels", v->has_kernels);
+  json_array(w, "load_errors");
+  for (int level = 0; level < OPTIMISATION_LEVELS; level++) {
+    if (!v->loads[level][0])
+      continue;
+    json_object(w, NULL);
+    json_string(w, "level", optimisation_names[level]);
+    json_string(w, "error", v->loads[level]);
+    json_bool(w, "unsupported", v->unsupported[level]);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+static void print_drawback(void *writer, const char *id, const char *text) {
+  struct json_writer *w = writer;
+  json_object(w, NULL);
+  json_string(w, "id", id);
+  json_string(w, "text", text);
+  json_end_object(w);
+}
+
+void verdict_print_members(const struct verdict *v, const struct graph *g, const char *engine,
+                           struct json_writer *w) {
   json_bool(w, "holds", v->holds);
   json_integer(w, "samples", (int64_t)v->samples);
   json_bool(w, "held_out", v->held_out);
@@ -72,6 +102,10 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, struc
       json_number(w, "measured_held_out", c->on[SET_HELD_OUT]);
       json_number(w, "measured_calibration", c->on[SET_CALIBRATION]);
     }
+    if (!isnan(c->in_engine)) {
+      json_number(w, "measured_in_engine", c->in_engine);
+      json_bool(w, "holds_in_engine", c->holds_in_engine);
+    }
     json_end_object(w);
   }
   json_end_array(w);
@@ -81,9 +115,10 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, struc
               v->first_nonfinite >= 0 ? graph_value_label(g, v->first_nonfinite) : "");
   json_string(w, "worst_local", v->worst_local >= 0 ? graph_value_label(g, v->worst_local) : "");
   json_number(w, "worst_local_error", v->worst_local_error);
-  json_bool(w, "loads", v->loads_everywhere);
-  json_bool(w, "loads_only_with_disable_quant_qdq", v->loads_unfused);
-  json_bool(w, "engine_has_kernels", v->has_kernels);
+  print_loads(v, w);
+  json_array(w, "drawbacks");
+  verdict_drawbacks_each(v, engine, print_drawback, w);
+  json_end_array(w);
 }
 
 static void print_values(const struct verdict *v, const struct graph *g, struct json_writer *w) {
@@ -114,7 +149,7 @@ void verdict_print(const struct verdict *v, const struct verdict_source *from, F
   json_end_object(&w);
   json_string(&w, "engine", from->engine);
   json_bool(&w, "synthetic", from->synthetic);
-  verdict_print_members(v, from->graph, &w);
+  verdict_print_members(v, from->graph, from->engine, &w);
   print_values(v, from->graph, &w);
   json_end_object(&w);
 }

@@ -19,7 +19,8 @@ void verdict_print(const struct verdict *v, const struct verdict_source *from, F
 enum status verdict_write(const struct verdict *v, const struct verdict_source *from,
                           const char *path, struct diag *d);
 
-// The members that the file and the summary share, in an object that is open.
-void verdict_print_members(const struct verdict *v, const struct graph *g, struct json_writer *w);
+// The members that the file and the summary share, in an object that is open. `engine`: version.
+void verdict_print_members(const struct verdict *v, const struct graph *g, const char *engine,
+                           struct json_writer *w);
 
 #endif

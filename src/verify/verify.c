@@ -22,7 +22,6 @@ struct verification {
   const struct plan *plan;
   struct twin twin;
   struct probe probe;
-  const char **sample_labels;             // by step: of both sets, one after the other
   struct compare *compared[SAMPLE_SETS];  // by Compare id
   struct arena *arena, *scratch;          // of the verdict; of the twin
 };
@@ -33,7 +32,7 @@ struct verification {
 static enum status run_sample(struct verification *v, struct session *session, struct sample *s,
                               enum sample_set set, size_t step, struct diag *d) {
   emulate_sample(s);
-  v->sample_labels[step] = arena_strdup(v->arena, s->label);
+  v->verdict->sample_labels[step] = arena_strdup(v->arena, s->label);
   v->probe.step = (int64_t)step;
   size_t n_inputs = 0;
   struct array *inputs = arena_array(&s->arena, s->n_arrays, sizeof *inputs);
@@ -46,7 +45,7 @@ static enum status run_sample(struct verification *v, struct session *session, s
   for (size_t k = 0; k < v->twin.n_outputs; k++)
     outputs_compare(&v->verdict->outputs[k].on[set], v->twin.outputs[2 * k], &outputs[2 * k],
                     &outputs[2 * k + 1], s, (int64_t)step);
-  rows_compare(v->verdict, set, outputs, (int64_t)step, v->sample_labels[step]);
+  rows_compare(v->verdict, set, outputs, (int64_t)step, v->verdict->sample_labels[step]);
   return STATUS_OK;
 }
 
@@ -79,12 +78,12 @@ static enum status run_and_judge(struct verification *v, struct session *session
                                  struct diag *d) {
   struct verdict *out = v->verdict;
   TRY(run_set(v, session, samples, options, SET_HELD_OUT, d));
-  judge_claims(out, v->plan, v->source, v->sample_labels, v->arena);
+  judge_claims(out, v->plan, v->source, out->sample_labels, v->arena);
   if (!out->holds || options->n_calibration == 0)
     return STATUS_OK;
   TRY(run_set(v, session, samples, options, SET_CALIBRATION, d));
   out->calibration_samples = options->n_calibration;
-  judge_claims(out, v->plan, v->source, v->sample_labels, v->arena);
+  judge_claims(out, v->plan, v->source, out->sample_labels, v->arena);
   return STATUS_OK;
 }
 
@@ -171,7 +170,7 @@ static void begin_outputs(const struct verification *run) {
   for (size_t i = 0; i < run->twin.n_outputs; i++) {
     v->outputs[i].name = arena_strdup(run->arena, run->twin.outputs[2 * i]);
     v->outputs[i].value = run->twin.output_values[i];
-    for (int set = 0; set < SAMPLE_SETS; set++)
+    for (int set = 0; set < ALL_SETS; set++)
       compare_init(&v->outputs[i].on[set]);
   }
 }
@@ -184,7 +183,7 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   struct verdict *v = run->verdict;
   struct arena *a = run->arena;
   size_t n_samples = options->n_steps + options->n_calibration;
-  run->sample_labels = arena_array(a, n_samples, sizeof *run->sample_labels);
+  run->verdict->sample_labels = arena_array(a, n_samples, sizeof *run->verdict->sample_labels);
   run->probe.n_compared = run->twin.n_compared;
   for (int set = 0; set < SAMPLE_SETS; set++)
     run->compared[set] = new_compares(run->twin.n_compared, run->scratch);
@@ -199,7 +198,7 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   const struct compare *culprits = v->values;
   if (v->calibration_samples > 0 && !v->holds)
     culprits = compared_by_value(run, SET_CALIBRATION, run->scratch);
-  judge_find_culprits(v, run->source, culprits, run->sample_labels);
+  judge_find_culprits(v, run->source, culprits, run->verdict->sample_labels);
   return STATUS_OK;
 }
 

@@ -11,17 +11,24 @@
 enum sample_set {
   SET_HELD_OUT,     // those that judge: nothing in the plan depends on them, if some were left
   SET_CALIBRATION,  // those that the plan was made from
-  SAMPLE_SETS
+  SAMPLE_SETS,      // these two judge
+  SET_IN_ENGINE = SAMPLE_SETS,  // the held-out ones again, as the engine computes the result
+  ALL_SETS
 };
+
+enum { LOAD_MESSAGE = 512 };
 
 struct verdict_claim {
   const struct claim *claim;
   const char *output;      // name
+  int output_index;        // among the verdict's
   double on[SAMPLE_SETS];  // what it measured on each set; NAN: not run
   // On the set where it does worse:
   enum sample_set decided_on;
   double measured;
   bool holds;
+  double in_engine;  // as the engine computes the result on the held-out samples; NAN: not run
+  bool holds_in_engine;
   uint64_t shape_mismatches;  // runs in which the output has another shape than in fp32
   bool nothing_compared;      // the fp32 output is not finite anywhere
   const char *sample;         // the worst sample's label
@@ -31,11 +38,11 @@ struct verdict_claim {
 struct verdict_output {
   const char *name;
   int value;  // id in the source graph
-  struct compare on[SAMPLE_SETS];
-  int rows;                               // of verdict.rows, which its rows are part of, or -1
-  int axis;                               // along which they follow each other
-  struct compare paired[SAMPLE_SETS];     // error of the rows that have their like
-  uint64_t alone_nonfinite[SAMPLE_SETS];  // elements of narrow rows without, that are not finite
+  struct compare on[ALL_SETS];
+  int rows;                            // of verdict.rows, which its rows are part of, or -1
+  int axis;                            // along which they follow each other
+  struct compare paired[ALL_SETS];     // error of the rows that have their like
+  uint64_t alone_nonfinite[ALL_SETS];  // elements of narrow rows without, that are not finite
 };
 
 struct row_counts {
@@ -54,7 +61,7 @@ struct verdict_rows {
   int selection;  // node of the source graph
   bool judged;    // not all claims about them hold in place, so they are judged row by row
   double tolerance;
-  struct row_counts on[SAMPLE_SETS];
+  struct row_counts on[ALL_SETS];
 };
 
 struct verdict {
@@ -74,16 +81,20 @@ struct verdict {
   int worst_local;
   double worst_local_error;  // relative L2 beyond that of its inputs
   size_t samples;
+  const char **sample_labels;  // by step of `values` and `outputs`: of both sets, in their order
   bool held_out;               // false: no sample was left, the calibration samples were used again
   size_t calibration_samples;  // run as well; 0: a claim had failed before, or see above
   double seconds;
   // Per optimisation level: "" if the emitted model loads and runs, else the engine's message.
-  char loads[4][160];
+  char loads[OPTIMISATION_LEVELS][LOAD_MESSAGE];
+  bool unsupported[OPTIMISATION_LEVELS];  // what it says is that it has no implementation of
+                                          // something
   bool loads_everywhere;
   bool loads_unfused;  // ... but only if the engine leaves QuantizeLinear of float8 alone
-  bool has_kernels;    // false: it holds bfloat16 or float4, for which the engine's CPU kernels are
-                       // missing, of ...
-  enum format_id kernels_missing;  // ... this format
+  bool has_kernels;    // false: it does not load, and all that the engine says is that it has no
+                       // CPU kernels, of ...
+  enum format_id kernels_missing;  // ... this format, bfloat16 or float4
+  bool compared_in_engine;         // outputs and claims say what it computes of the result
 };
 
 // True if all claims hold and the result loads in the engine (or cannot, for want of kernels).
@@ -109,7 +120,11 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
 
 // How the result is tried.
 struct trial {
-  size_t step;  // the sample that it runs
+  const size_t *steps;  // indices of the samples that judged
+  size_t n_steps;
+  int threads;           // of the default level's session
+  struct graph *source;  // to compare with, at that level; NULL: only to see that the result runs
+  const struct plan *plan;  // ... and by its claims
   // In the calling process, which a crash of the engine then ends, and a hang stops: the only way
   // where other threads may exist, since one of them may hold a lock of the engine's, or of an
   // allocator, that a forked child would find locked for ever. Else each level has a process of
@@ -118,9 +133,10 @@ struct trial {
   double seconds;
 };
 
-// Loads the emitted model at every optimisation level, runs it on a sample, and notes in v->loads
-// what the engine said, or that it crashed or had to be stopped. Errors: as verify_run's, but those
-// of the engine.
+// Loads the emitted model at every optimisation level, runs it on the first sample, and notes in
+// v->loads what the engine said, or that it crashed or had to be stopped. At the level that
+// sessions have by default it runs all samples, one at a time, beside the source, and notes what
+// the engine makes of each claim. Errors: as verify_run's, but those of the engine.
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
                          struct samples *samples, const struct trial *trial, struct diag *d);
 

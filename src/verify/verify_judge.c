@@ -149,6 +149,7 @@ static bool judge_output(const struct verdict *v, const struct claim *claim,
     found = true;
   }
   out->output = output->name;
+  out->in_engine = NAN;
   for (int set = 0; set < SAMPLE_SETS; set++)
     out->on[set] = on[set];
   return found;
@@ -165,9 +166,39 @@ void judge_claims(struct verdict *v, const struct plan *p, const struct graph *s
       struct verdict_claim *claim = &v->claims[v->n_claims];
       if (!judge_output(v, &p->claims[i], &v->outputs[k], source, labels, claim))
         continue;
+      claim->output_index = k;
       v->n_claims++;
       v->holds = v->holds && claim->holds;
     }
+}
+
+// Rows that a selection chose in place in emulation may have moved in the engine: they are judged
+// row by row there, if so many have their like as the plan claims.
+static bool may_judge_rows(const struct plan *p, const struct verdict_rows *rows) {
+  for (int i = 0; i < p->n_claims; i++)
+    if (p->claims[i].metric == METRIC_MATCHED_ROWS)
+      return judge_within(METRIC_MATCHED_ROWS, rows_share(&rows->on[SET_IN_ENGINE]),
+                          p->claims[i].limit);
+  return false;
+}
+
+void judge_engine(struct verdict *v, const struct plan *p, const struct graph *source) {
+  for (int i = 0; i < v->n_claims; i++) {
+    struct verdict_claim *claim = &v->claims[i];
+    const struct verdict_output *output = &v->outputs[claim->output_index];
+    const struct verdict_rows *rows = output->rows >= 0 ? &v->rows[output->rows] : NULL;
+    if (!applies(claim->claim, output, &output->on[SET_IN_ENGINE], source))
+      continue;
+    struct verdict_claim judged =
+        judge_set(claim->claim, output, rows, SET_IN_ENGINE, v->sample_labels);
+    if (!judged.holds && rows && !rows->judged && may_judge_rows(p, rows)) {
+      struct verdict_rows by_row = *rows;
+      by_row.judged = true;
+      judged = judge_set(claim->claim, output, &by_row, SET_IN_ENGINE, v->sample_labels);
+    }
+    claim->in_engine = judged.measured;
+    claim->holds_in_engine = judged.holds;
+  }
 }
 
 // Error that a node's output has beyond the largest of its inputs.

@@ -4,7 +4,7 @@
 
 #include "verify.h"
 
-// What a metric makes of what was compared, and whether it is within a limit.
+// What a metric makes of what was compared, and whether that is within a limit.
 double judge_measure(const struct compare *c, enum metric metric);
 bool judge_within(enum metric metric, double measured, double limit);
 
@@ -12,6 +12,9 @@ bool judge_within(enum metric metric, double measured, double limit);
 // that was run; what it measured on the worse one stands for it. `labels`: of the samples, by step.
 void judge_claims(struct verdict *v, const struct plan *p, const struct graph *source,
                   const char *const *labels, struct arena *a);
+
+// What the engine, which has run the result, makes of each claim.
+void judge_engine(struct verdict *v, const struct plan *p, const struct graph *source);
 
 // First value that is not finite any more, and that with the largest error of its own; `values`:
 // what was compared, by value.

@@ -1,13 +1,21 @@
-// Whether the engine loads and runs the emitted model as it is, at every optimisation level: in a
-// child process where the caller has no other threads, since engines have crashed and hung on valid
-// models. What it computes is not judged (a CPU computes fp16 as fp32 between Casts); that it
-// computes is.
+// Tries the emitted model as it is in the engine, at every optimisation level: in a child process
+// where the caller has no other threads, since engines have crashed and hung on valid models. At
+// the level that sessions have by default, what it computes of the held-out samples is compared
+// with fp32, beside the emulation that judges: that is what a user of this engine gets. It does not
+// decide whether a claim holds, because one machine's kernels are no other's (a CPU computes fp16
+// as fp32 between Casts, or adds up in fp16); but it is stated beside each.
 #include "verify.h"
 
 #include "child.h"
 #include "clock.h"
 #include "clone.h"
+#include "emulate.h"
+#include "map.h"
 #include "round.h"
+#include "verify_judge.h"
+#include "verify_outputs.h"
+#include "verify_rows.h"
+#include "verify_twin.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,15 +25,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// What an attempt leaves, in memory that a child shares with its parent: it may not live to tell.
+struct outcome {
+  struct diag diag;     // what went wrong
+  bool bad_sample;      // ... and not in the engine: a sample cannot be read
+  bool compared;        // `seen` is of all samples
+  struct verdict seen;  // its outputs and rows, which stand behind this, of the set in_engine
+};
+
 struct attempt {
   struct engine *engine;
-  const struct packed_model *packed;
-  const struct array *inputs;
-  size_t n_inputs;
-  const char **outputs;  // names
-  size_t n_outputs;
+  const struct packed_model *packed, *reference;  // the emitted model; fp32, or NULL
+  const struct graph *emitted;
+  struct samples *samples;
   const struct trial *trial;
   bool keep_quantised;
+  const char **outputs;  // of the emitted model, names
+  size_t n_outputs;
+  const struct verdict *verdict;
+  const char **compared;  // names of its outputs, and which of `outputs` each is
+  int *places;
+  size_t n_compared;
+  struct outcome *outcome;
 };
 
 // An array for an input that the emitted model takes narrower than the sample gives it.
@@ -44,60 +65,116 @@ static void fit_array(struct array *array, const struct graph *g, struct arena *
   array->size = count * sizeof *codes;
 }
 
-// The sample as the emitted model takes it, and the outputs to ask for.
-static void prepare(struct attempt *t, const struct graph *emitted, struct sample *sample) {
-  for (size_t i = 0; i < sample->n_arrays; i++) {
-    if (strncmp(sample->arrays[i].name, "label:", 6) == 0)
-      continue;
-    sample->arrays[t->n_inputs] = sample->arrays[i];
-    fit_array(&sample->arrays[t->n_inputs++], emitted, &sample->arena);
+static const struct array *fitted(const struct sample *s, const struct graph *emitted,
+                                  struct arena *a) {
+  struct array *arrays = arena_array(a, s->n_arrays, sizeof *arrays);
+  for (size_t i = 0; i < s->n_arrays; i++) {
+    arrays[i] = s->arrays[i];
+    fit_array(&arrays[i], emitted, a);
   }
-  t->inputs = sample->arrays;
-  const struct scope *scope = &emitted->scopes[0];
-  t->outputs = arena_array(&sample->arena, (size_t)scope->n_outputs, sizeof *t->outputs);
-  for (int i = 0; i < scope->n_outputs; i++)
-    if (scope->outputs[i] >= 0)
-      t->outputs[t->n_outputs++] = emitted->values[scope->outputs[i]].name;
+  return arrays;
 }
 
-static enum status load_and_run(const struct attempt *t, enum optimisation level, struct diag *d) {
+// The names to ask for, and where those that the verdict compares are among them.
+static void prepare(struct attempt *t, const struct verdict *v, struct arena *a) {
+  const struct scope *scope = &t->emitted->scopes[0];
+  struct map places = {.arena = a};
+  t->outputs = arena_array(a, (size_t)scope->n_outputs, sizeof *t->outputs);
+  for (int i = 0; i < scope->n_outputs; i++) {
+    if (scope->outputs[i] < 0)
+      continue;
+    const char *name = t->emitted->values[scope->outputs[i]].name;
+    map_put(&places, 0, name, (int)t->n_outputs);
+    t->outputs[t->n_outputs++] = name;
+  }
+  t->n_compared = (size_t)v->n_outputs;
+  t->compared = arena_array(a, t->n_compared, sizeof *t->compared);
+  t->places = arena_array(a, t->n_compared, sizeof *t->places);
+  for (size_t k = 0; k < t->n_compared; k++) {
+    t->compared[k] = v->outputs[k].name;
+    t->places[k] = map_get(&places, 0, v->outputs[k].name);
+  }
+}
+
+static enum status open_model(const struct attempt *t, const struct packed_model *packed,
+                              enum optimisation level, int threads, struct session **session,
+                              struct diag *d) {
   struct session_options options = {
       .optimisation = level,
-      .keep_quantised = t->keep_quantised,
-      .threads = 1,
-      .initializers = t->packed->initializers,
-      .n_initializers = t->packed->n_initializers,
-      .directory = t->packed->directory,
+      .keep_quantised = t->keep_quantised && packed == t->packed,
+      .threads = threads,
+      .initializers = packed->initializers,
+      .n_initializers = packed->n_initializers,
+      .directory = packed->directory,
+      .lean = packed->large,
   };
-  struct session *session;
-  TRY(session_open(&session, t->engine, t->packed->bytes, t->packed->size, &options, d));
-  struct arena scratch = {0};
-  struct array *results = arena_array(&scratch, t->n_outputs, sizeof *results);
-  enum status status =
-      session_run(session, t->inputs, t->n_inputs, t->outputs, t->n_outputs, results, d);
-  arena_free(&scratch);
-  session_close(session);
+  return session_open(session, t->engine, packed->bytes, packed->size, &options, d);
+}
+
+// Compares what the emitted model gave with what fp32 gives. It ran beside the emulation before: if
+// it does not run now, that is no fault of the result.
+static bool compare_with(const struct attempt *t, struct session *reference, struct sample *s,
+                         const struct array *results, size_t k) {
+  struct diag ignored = {0};
+  struct verdict *seen = &t->outcome->seen;
+  struct array *wanted = arena_array(&s->arena, t->n_compared, sizeof *wanted);
+  struct array *pairs = arena_array(&s->arena, 2 * t->n_compared, sizeof *pairs);
+  emulate_sample(s);
+  if (session_run(reference, s->arrays, s->n_arrays, t->compared, t->n_compared, wanted,
+                  &ignored) != STATUS_OK)
+    return false;
+  for (size_t i = 0; i < t->n_compared; i++) {
+    pairs[2 * i] = wanted[i];
+    if (t->places[i] >= 0)
+      pairs[2 * i + 1] = results[t->places[i]];
+    outputs_compare(&seen->outputs[i].on[SET_IN_ENGINE], t->compared[i], &pairs[2 * i],
+                    &pairs[2 * i + 1], s, (int64_t)k);
+  }
+  rows_compare(seen, SET_IN_ENGINE, pairs, (int64_t)k, t->verdict->sample_labels[k]);
+  return true;
+}
+
+// Runs the k-th of the trial's samples; without a reference nothing is compared.
+static enum status run_sample(const struct attempt *t, struct session *emitted,
+                              struct session *reference, size_t k, struct diag *d) {
+  struct sample s = {0};
+  t->outcome->bad_sample = samples_read(t->samples, t->trial->steps[k], &s, d) != STATUS_OK;
+  if (t->outcome->bad_sample)
+    return d->status;
+  struct array *results = arena_array(&s.arena, t->n_outputs, sizeof *results);
+  enum status status = session_run(emitted, fitted(&s, t->emitted, &s.arena), s.n_arrays,
+                                   t->outputs, t->n_outputs, results, d);
+  if (status == STATUS_OK && reference)
+    t->outcome->compared = compare_with(t, reference, &s, results, k) && t->outcome->compared;
+  sample_free(&s);
   return status;
 }
 
-// ---- In the calling process ----
-
-static void try_here(const struct attempt *t, enum optimisation level, char *message, size_t size) {
-  struct diag d = {0};
-  message[0] = '\0';
-  if (load_and_run(t, level, &d) != STATUS_OK)
-    snprintf(message, size, "%.*s", (int)size - 1, d.message);
+// At the default level all samples, beside fp32; at the others the first, to see that it runs.
+static enum status load_and_run(const struct attempt *t, enum optimisation level, struct diag *d) {
+  struct session *emitted = NULL, *reference = NULL;
+  struct diag ignored = {0};
+  int threads = level == OPTIMISE_ALL ? t->trial->threads : 1;
+  TRY(open_model(t, t->packed, level, threads, &emitted, d));
+  if (level == OPTIMISE_ALL && t->reference)
+    open_model(t, t->reference, OPTIMISE_BASIC, threads, &reference, &ignored);
+  t->outcome->compared = reference != NULL;
+  size_t n = reference ? t->trial->n_steps : 1;
+  enum status status = STATUS_OK;
+  for (size_t k = 0; k < n && status == STATUS_OK; k++)
+    status = run_sample(t, emitted, reference, k, d);
+  session_close(emitted);
+  session_close(reference);
+  return status;
 }
 
 // ---- In a child ----
 
-// The child: writes what went wrong to the pipe, and ends with 0 if nothing did.
-static _Noreturn void child_main(const struct attempt *t, enum optimisation level, int out) {
+// The parent sees the end of the pipe when the child has ended, however it does.
+static _Noreturn void child_main(const struct attempt *t, enum optimisation level) {
   child_expect_crash();
-  struct diag d = {0};
-  enum status status = load_and_run(t, level, &d);
-  ssize_t written = status == STATUS_OK ? 0 : write(out, d.message, strlen(d.message));
-  _exit(status == STATUS_OK && written == 0 ? 0 : 1);
+  load_and_run(t, level, &t->outcome->diag);
+  _exit(0);
 }
 
 // Milliseconds until then, for poll(2).
@@ -106,71 +183,110 @@ static int milliseconds_until(double end) {
   return left <= 0 ? 0 : left < INT_MAX ? (int)left + 1 : INT_MAX;
 }
 
-// Reads until the writer has closed its end. False: it has not within so many seconds.
-static bool read_message(int from, double seconds, char *message, size_t size) {
+// Waits until the writer has closed its end. False: it has not within so many seconds.
+static bool wait_for_end(int from, double seconds) {
   double end = clock_seconds() + seconds;
-  size_t length = 0;
   for (;;) {
     struct pollfd readable = {.fd = from, .events = POLLIN};
     int left = milliseconds_until(end);
     int ready = left > 0 ? poll(&readable, 1, left) : 0;  // what comes too late is too late
-    if (ready < 0 && errno == EINTR)
-      continue;
-    ssize_t got = ready > 0 ? read(from, message + length, size - 1 - length) : 0;
-    length += got > 0 ? (size_t)got : 0;
-    message[length] = '\0';
-    if (ready == 0 || got <= 0 || length == size - 1)
+    if (ready >= 0 || errno != EINTR)
       return ready != 0;
   }
 }
 
-// Waits for the child and says how it ended, if it did not say so itself.
-static void end_child(pid_t child, bool in_time, double seconds, char *message, size_t size) {
+// Waits for the child and says how it ended, if it could not say so itself.
+static void end_child(pid_t child, bool in_time, double seconds, struct diag *d) {
   char end[80];
   if (!in_time)
     kill(child, SIGKILL);
   int state = child_wait(child);
-  if (!in_time) {
-    snprintf(message, size, "the engine did not end within %.0f s and was stopped", seconds);
-  } else if (WIFSIGNALED(state)) {
-    child_describe(state, end, sizeof end);
-    snprintf(message, size, "the engine %s", end);
-  } else if (WEXITSTATUS(state) != 0 && message[0] == '\0') {
-    snprintf(message, size, "the engine failed without a message");
-  }
+  if (in_time && WIFEXITED(state) && WEXITSTATUS(state) == 0)
+    return;
+  diag_clear(d);
+  child_describe(state, end, sizeof end);
+  if (!in_time)
+    diag_fail(d, STATUS_ENGINE, "the engine did not end within %.0f s and was stopped", seconds);
+  else if (WIFSIGNALED(state))
+    diag_fail(d, STATUS_ENGINE, "the engine %s", end);
+  else
+    diag_fail(d, STATUS_ENGINE, "the engine ended the process");
 }
 
-// `message` gets "" if all went well.
-static enum status try_in_child(const struct attempt *t, enum optimisation level, char *message,
-                                size_t size, struct diag *d) {
+static enum status try_in_child(const struct attempt *t, enum optimisation level, struct diag *d) {
   int ends[2];
   if (pipe(ends) != 0)
     return diag_fail(d, STATUS_IO, "cannot make a pipe: %s", strerror(errno));
   pid_t child = child_fork(d);
   if (child == 0)
-    child_main(t, level, ends[1]);
+    child_main(t, level);
   close(ends[1]);
   if (child < 0) {
     close(ends[0]);
     return d->status;
   }
-  bool in_time = read_message(ends[0], t->trial->seconds, message, size);
+  bool in_time = wait_for_end(ends[0], t->trial->seconds);
   close(ends[0]);
-  end_child(child, in_time, t->trial->seconds, message, size);
+  end_child(child, in_time, t->trial->seconds, &t->outcome->diag);
   return STATUS_OK;
 }
 
 // ---- Levels ----
 
-static enum status try_levels(struct verdict *v, const struct attempt *attempt, struct diag *d) {
+static size_t outcome_size(const struct verdict *v) {
+  return sizeof(struct outcome) + (size_t)v->n_outputs * sizeof *v->outputs +
+         (size_t)v->n_rows * sizeof *v->rows;
+}
+
+static void begin_outcome(struct outcome *outcome, const struct verdict *v) {
+  *outcome = (struct outcome){.seen = {.n_outputs = v->n_outputs, .n_rows = v->n_rows}};
+  struct verdict *seen = &outcome->seen;
+  seen->outputs = (struct verdict_output *)(outcome + 1);
+  seen->rows = (struct verdict_rows *)(seen->outputs + v->n_outputs);
+  for (int i = 0; i < v->n_outputs; i++) {
+    seen->outputs[i] = v->outputs[i];
+    compare_init(&seen->outputs[i].on[SET_IN_ENGINE]);
+    compare_init(&seen->outputs[i].paired[SET_IN_ENGINE]);
+    seen->outputs[i].alone_nonfinite[SET_IN_ENGINE] = 0;
+  }
+  for (int i = 0; i < v->n_rows; i++) {
+    seen->rows[i] = v->rows[i];
+    seen->rows[i].on[SET_IN_ENGINE] = (struct row_counts){.worst_step = -1};
+  }
+}
+
+static enum status note_outcome(struct verdict *v, const struct outcome *outcome, int level,
+                                struct diag *d) {
+  const struct diag *said = &outcome->diag;
+  bool failed = said->status != STATUS_OK;
+  if (failed && outcome->bad_sample) {
+    diag_at(d, said->file, NULL, NULL);
+    diag_hint(d, "%s", said->hint);
+    return diag_fail(d, said->status, "%s", said->message);
+  }
+  snprintf(v->loads[level], sizeof v->loads[level], "%.*s", LOAD_MESSAGE - 1, said->message);
+  v->unsupported[level] = said->unsupported;
+  v->loads_everywhere = v->loads_everywhere && !failed;
+  if (failed || !outcome->compared)
+    return STATUS_OK;
+  v->compared_in_engine = true;
+  for (int i = 0; i < v->n_outputs; i++)
+    v->outputs[i] = outcome->seen.outputs[i];
+  for (int i = 0; i < v->n_rows; i++)
+    v->rows[i] = outcome->seen.rows[i];
+  return STATUS_OK;
+}
+
+static enum status try_levels(struct verdict *v, const struct attempt *t, struct diag *d) {
   v->loads_everywhere = true;
-  for (int i = OPTIMISE_NONE; i <= OPTIMISE_ALL; i++) {
-    enum optimisation level = (enum optimisation)i;
-    if (attempt->trial->in_process)
-      try_here(attempt, level, v->loads[i], sizeof v->loads[i]);
+  v->compared_in_engine = false;
+  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
+    begin_outcome(t->outcome, v);
+    if (t->trial->in_process)
+      load_and_run(t, (enum optimisation)level, &t->outcome->diag);
     else
-      TRY(try_in_child(attempt, level, v->loads[i], sizeof v->loads[i], d));
-    v->loads_everywhere = v->loads_everywhere && v->loads[i][0] == '\0';
+      TRY(try_in_child(t, (enum optimisation)level, d));
+    TRY(note_outcome(v, t->outcome, level, d));
   }
   return STATUS_OK;
 }
@@ -184,9 +300,14 @@ static bool holds_float8(const struct graph *g) {
   return false;
 }
 
+// A format whose kernels engines do not have for a CPU: no fault of the result if that, and nothing
+// else, is what the engine says. (It checks types first, so a wrong one does not hide behind it.)
 static void note_missing_kernels(struct verdict *v, const struct graph *emitted) {
+  bool unsupported = !v->loads_everywhere;
+  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++)
+    unsupported = unsupported && (v->unsupported[level] || v->loads[level][0] == '\0');
   v->has_kernels = true;
-  for (int i = 0; i < emitted->n_values; i++) {
+  for (int i = 0; i < emitted->n_values && unsupported; i++) {
     const struct format *f = format_from_onnx(emitted->values[i].type.elem_type);
     if (!f || (f->id != FORMAT_BF16 && f->id != FORMAT_FP4E2M1))
       continue;
@@ -195,27 +316,50 @@ static void note_missing_kernels(struct verdict *v, const struct graph *emitted)
   }
 }
 
-enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
-                         struct samples *samples, const struct trial *trial, struct diag *d) {
-  note_missing_kernels(v, emitted);
-  struct arena scratch = {0};
-  struct model copy = clone_model(emitted->model, &scratch);
-  struct packed_model packed;
-  struct sample sample = {0};
-  struct attempt attempt = {.engine = engine, .packed = &packed, .trial = trial};
-  enum status status = clone_pack(&packed, &copy, &scratch, d);
-  if (status == STATUS_OK)
-    status = samples_read(samples, trial->step, &sample, d);
-  if (status == STATUS_OK) {
-    prepare(&attempt, emitted, &sample);
-    status = try_levels(v, &attempt, d);
-  }
-  if (status == STATUS_OK && !v->loads_everywhere && holds_float8(emitted)) {
-    attempt.keep_quantised = true;
-    status = try_levels(v, &attempt, d);
+static enum status try_model(struct verdict *v, struct attempt *t, struct diag *d) {
+  TRY(try_levels(v, t, d));
+  if (!v->loads_everywhere && holds_float8(t->emitted)) {
+    t->keep_quantised = true;
+    TRY(try_levels(v, t, d));
     v->loads_unfused = v->loads_everywhere;
   }
-  sample_free(&sample);
+  note_missing_kernels(v, t->emitted);
+  return STATUS_OK;
+}
+
+static enum status pack_models(struct packed_model *packed, struct packed_model *reference,
+                               const struct graph *emitted, const struct trial *trial,
+                               struct arena *a, struct diag *d) {
+  struct model copy = clone_model(emitted->model, a);
+  TRY(clone_pack(packed, &copy, a, d));
+  if (!trial->source)
+    return STATUS_OK;
+  return twin_pack_reference(reference, trial->source, trial->plan->ftz, a, d);
+}
+
+enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
+                         struct samples *samples, const struct trial *trial, struct diag *d) {
+  struct arena scratch = {0};
+  struct packed_model packed, reference;
+  struct attempt attempt = {
+      .engine = engine,
+      .packed = &packed,
+      .reference = trial->source ? &reference : NULL,
+      .emitted = emitted,
+      .verdict = v,
+      .samples = samples,
+      .trial = trial,
+  };
+  prepare(&attempt, v, &scratch);
+  attempt.outcome = child_share(outcome_size(v), d);
+  enum status status = attempt.outcome ? STATUS_OK : d->status;
+  if (status == STATUS_OK)
+    status = pack_models(&packed, &reference, emitted, trial, &scratch, d);
+  if (status == STATUS_OK)
+    status = try_model(v, &attempt, d);
+  if (status == STATUS_OK && v->compared_in_engine)
+    judge_engine(v, trial->plan, trial->source);
+  child_unshare(attempt.outcome, outcome_size(v));
   arena_free(&scratch);
   return status;
 }

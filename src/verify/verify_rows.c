@@ -21,7 +21,7 @@ static int rows_of(struct verdict *v, int selection, double tolerance) {
       return i;
   struct verdict_rows *rows = &v->rows[v->n_rows];
   *rows = (struct verdict_rows){.selection = selection, .tolerance = tolerance};
-  for (int set = 0; set < SAMPLE_SETS; set++)
+  for (int set = 0; set < ALL_SETS; set++)
     rows->on[set].worst_step = -1;
   return v->n_rows++;
 }
@@ -35,7 +35,7 @@ void rows_find(struct verdict *v, struct graph *source, const struct plan *p, st
   for (size_t k = 0; k < n; k++) {
     values[k] = v->outputs[k].value;
     nodes[k] = -1;
-    for (int set = 0; set < SAMPLE_SETS; set++)
+    for (int set = 0; set < ALL_SETS; set++)
       compare_init(&v->outputs[k].paired[set]);
   }
   if (claim)

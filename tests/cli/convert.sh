@@ -203,7 +203,7 @@ test_refusal_names_output_amount_sample_and_tensor() {
   strict relative_l2
   with_code 1 convert "$model" --policy ./strict.json --data "$data" -o y.onnx
   empty err
-  matches out 'FAILS +relative_l2 of logits: [0-9.e-]+, at most 0 .*worst on [67]\.npz'
+  matches out 'FAILS +relative_l2 of logits: [0-9.e-]+ \(engine [0-9.e-]+\), at most 0 .*worst on [67]\.npz'
   matches out '(largest error of its own|first tensor that is not finite): [a-z]'
   matches out '^result +REFUSED'
 }

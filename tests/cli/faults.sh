@@ -38,7 +38,7 @@ converts() {
 
 test_the_faulty_engine_without_a_fault_is_the_engine() {
   converts 0
-  matches err '^load 2 run 8 kernel [0-9]+ close 1$'
+  matches err '^load 2 run 14 kernel [0-9]+ close 1$'
   quietly convert "$model" --data "$data" -o y.onnx
   same y.onnx out_folder/y.onnx
 }

@@ -74,7 +74,11 @@ static char *verdict_of(const char *plan) {
       "\"limit\": 0.01, \"holds\": false, \"worst_sample\": \"7.npz\"}, {\"id\": \"c\", "
       "\"metric\": \"relative_l2\", \"output\": \"z\", \"measured\": 0.002, \"limit\": 0.01, "
       "\"holds\": true, \"worst_sample\": \"3.npz\", \"measured_held_out\": 0.001, "
-      "\"measured_calibration\": 0.002}], \"calibration_samples\": 6, \"outputs\": [], \"loads\": "
+      "\"measured_calibration\": 0.002, \"measured_in_engine\": 0.05, "
+      "\"holds_in_engine\": false}], \"calibration_samples\": 6, \"engine\": \"1.2.3|x\", "
+      "\"drawbacks\": [{\"id\": \"engine\", \"text\": \"Computes <b>else</b>.\"}], "
+      "\"load_errors\": "
+      "[{\"level\": \"all\", \"error\": \"Type *Error*\"}], \"outputs\": [], \"loads\": "
       "true, "
       "\"engine_has_kernels\": true}";
   size_t size = sizeof form + sizeof sha256;
@@ -209,10 +213,16 @@ static void markdown_says_the_verdict_and_each_failure(void **state) {
   const char *text = written(f, REPORT_MARKDOWN);
   assert_non_null(strstr(text, "**Refused:** a claim does not hold"));
   assert_non_null(
-      strstr(text, "| **FAILS** | `relative_l2` | `y` | 0.5 | - | at most 0.01 | `7.npz` |"));
-  assert_non_null(
-      strstr(text, "| holds | `relative_l2` | `z` | 0.001 | 0.002 | at most 0.01 | `3.npz` |"));
+      strstr(text, "| **FAILS** | `relative_l2` | `y` | 0.5 | - | - | at most 0.01 | `7.npz` |"));
+  assert_non_null(strstr(
+      text, "| holds | `relative_l2` | `z` | 0.001 | 0.002 | 0.05 | at most 0.01 | `3.npz` |"));
   assert_non_null(strstr(text, "on 1 held-out sample and 6 that calibrated."));
+  assert_non_null(strstr(text, "in ONNX Runtime 1.2.3 | limit"));
+  assert_non_null(strstr(text, "**Drawback.** Computes"));
+  assert_null(strstr(text, "<b>"));
+  assert_non_null(
+      strstr(text, "At optimisation level `all` the result does not load or run: Type "));
+  assert_null(strstr(text, "Type *Error*"));
   free(verdict);
 }
 
@@ -288,18 +298,26 @@ static void report_reads_what_plan_trace_and_verify_write(void **state) {
   errors[value_id(&p->g, "y")].runs = 1;
   struct claim claim = {.id = "finite", .metric = METRIC_FINITE};
   struct verdict_claim judged = {.claim = &claim, .output = "y", .holds = true, .sample = "s"};
-  struct verdict verdict = {.claims = &judged,
+  struct verdict_output output = {.name = "y", .value = value_id(&p->g, "y"), .rows = -1};
+  struct verdict verdict = {.outputs = &output,
+                            .n_outputs = 1,
+                            .claims = &judged,
                             .n_claims = 1,
                             .holds = true,
                             .values = errors,
                             .n_values = p->g.n_values,
                             .first_nonfinite = -1,
-                            .worst_local = -1};
+                            .worst_local = -1,
+                            .loads[OPTIMISE_ALL] = "no such kernel",
+                            .unsupported[OPTIMISE_ALL] = true};
   struct verdict_source from = {.graph = &p->g, .plan = &p->p, .engine = "1.0.0"};
   sha256_hex(texts[REPORT_PLAN], strlen(texts[REPORT_PLAN]), from.plan_sha256);
   out = open_memstream(&texts[REPORT_VERDICT], &size);
   verdict_print(&verdict, &from, out);
   fclose(out);
+  assert_non_null(strstr(texts[REPORT_VERDICT],
+                         "\"level\": \"all\", \"error\": \"no such kernel\", "
+                         "\"unsupported\": true"));
   for (int i = 0; i < REPORT_PARTS; i++)
     if (report_add(&report, (enum report_part)i, "text", texts[i], &p->d) != STATUS_OK)
       fail_msg("%s: %s", p->d.file, p->d.message);

@@ -6,6 +6,7 @@
 
 #include "clone.h"
 #include "support_plan.h"
+#include "verdict_drawbacks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,10 +44,11 @@ static struct engine *opened_engine(struct planning *f) {
   return engine;
 }
 
+static const size_t steps[] = {0, 1, 2, 3};
+
 // Verifies what planning_rewrite made on the samples of the folder, the first `calibrated` of which
 // count as those that calibrated.
 static void verify_after(struct planning *f, struct verdict *v, size_t calibrated) {
-  static const size_t steps[] = {0, 1, 2, 3};
   struct engine *engine = opened_engine(f);
   struct samples *samples;
   if (samples_open(&samples, &f->g, f->folder, &f->arena, &f->d) != STATUS_OK) {
@@ -274,6 +276,23 @@ static void verify_judges_only_the_outputs_of_a_claim(void **state) {
   assert_true(v.holds);
 }
 
+// What the engine computes of the samples of the folder, beside the source.
+static void compare_in_engine(struct planning *f, struct verdict *v, bool in_process) {
+  struct engine *engine = opened_engine(f);
+  struct samples *samples;
+  assert_int_equal(samples_open(&samples, &f->g, f->folder, &f->arena, &f->d), STATUS_OK);
+  struct trial trial = {.steps = steps,
+                        .n_steps = samples_count(samples),
+                        .threads = 1,
+                        .source = &f->g,
+                        .plan = &f->p,
+                        .in_process = in_process,
+                        .seconds = 1000};
+  assert_int_equal(verify_loads(v, &f->emitted, engine, samples, &trial, &f->d), STATUS_OK);
+  samples_close(samples);
+  engine_close(engine);
+}
+
 // ---- sets of rows ----
 
 // The two best of four scores, and what else is known of them. Of the scores, 1 and 1 + 2^-12 are
@@ -311,6 +330,12 @@ static void verify_pairs_rows_that_changed_places(void **state) {
   assert_true(v.rows[0].judged && rows->moved == 2 && rows->matched == 2);
   assert_true(compare_relative_l2(&v.outputs[2].on[SET_HELD_OUT]) > 0.5);
   assert_true(compare_relative_l2(&v.outputs[2].paired[SET_HELD_OUT]) == 0);
+  // The engine's rows are paired as well.
+  compare_in_engine(f, &v, false);
+  assert_true(v.compared_in_engine);
+  assert_int_equal(v.rows[0].on[SET_IN_ENGINE].reference, 2);
+  for (int i = 0; i < v.n_claims; i++)
+    assert_true(v.claims[i].holds_in_engine);
 
   f->policy.n_claims = 1;
   planning_decide(f);
@@ -456,6 +481,9 @@ static enum status loads_in(struct planning *f, struct verdict *v, struct engine
                             struct graph *g, struct trial trial) {
   struct samples *samples;
   assert_int_equal(samples_random(&samples, &f->g, 1, 1, &f->arena, &f->d), STATUS_OK);
+  trial.steps = steps;
+  trial.n_steps = 1;
+  trial.threads = 1;
   enum status status = verify_loads(v, g, engine, samples, &trial, &f->d);
   samples_close(samples);
   return status;
@@ -464,6 +492,122 @@ static enum status loads_in(struct planning *f, struct verdict *v, struct engine
 static enum status loads(struct planning *f, struct verdict *v, struct engine *engine,
                          struct graph *g) {
   return loads_in(f, v, engine, g, (struct trial){.seconds = 1000});
+}
+
+struct drawback {
+  int count;
+  char id[16], text[1024];
+};
+
+static void keep_drawback(void *context, const char *id, const char *text) {
+  struct drawback *last = context;
+  last->count++;
+  snprintf(last->id, sizeof last->id, "%s", id);
+  snprintf(last->text, sizeof last->text, "%s", text);
+}
+
+static void what_the_engine_computes_stands_beside_each_claim(void **state) {
+  struct planning *f = *state;
+  everything(f);
+  struct verdict v;
+  verify(f, &v);
+  for (int in_process = 0; in_process < 2; in_process++) {
+    compare_in_engine(f, &v, in_process);
+    assert_true(v.loads_everywhere && v.compared_in_engine);
+    assert_int_equal(v.outputs[0].on[SET_IN_ENGINE].runs, 2);
+    const struct verdict_claim *l2 = claim_of(&v, "l2");
+    assert_true(l2->in_engine > 0 && l2->in_engine < 0.01 && l2->holds_in_engine);
+    assert_true(claim_of(&v, "finite")->in_engine == 0);
+  }
+  struct drawback none = {0};
+  verdict_drawbacks_each(&v, "1.2.3", keep_drawback, &none);
+  assert_int_equal(none.count, 0);
+}
+
+// An engine with kernels of its own: Neg instead of Abs, which the emulation does not see.
+static void an_engine_that_misses_a_claim_is_a_drawback_with_both_errors(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {{.id = "l2", .metric = METRIC_RELATIVE_L2, .limit = 0.01}};
+  claims(f, list, 1);
+  build_input(&f->b, "x", "float[1,1]");
+  build_floats(&f->b, "w", "float[1,1]", (float[]){1 + 0x1p-10f});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "Abs", "h", "y");
+  build_output(&f->b, "y", "float[1,1]");
+  planning_all(f);
+  write_floats(f, "x.npy", "1, 1", (float[]){3}, 1);
+  struct verdict v;
+  verify(f, &v);
+  Onnx__GraphProto *graph = f->emitted.model->proto->graph;
+  for (size_t i = 0; i < graph->n_node; i++)
+    if (strcmp(graph->node[i]->op_type, "Abs") == 0)
+      graph->node[i]->op_type = (char *)"Neg";
+  compare_in_engine(f, &v, false);
+  const struct verdict_claim *l2 = claim_of(&v, "l2");
+  assert_true(l2->holds && v.holds);
+  assert_false(l2->holds_in_engine);
+  assert_true(fabs(l2->in_engine - 2) < 0.01);
+  assert_true(verdict_missed_in_engine(&v));
+  struct drawback found = {0};
+  verdict_drawbacks_each(&v, "1.2.3", keep_drawback, &found);
+  assert_int_equal(found.count, 1);
+  assert_string_equal(found.id, "engine");
+  assert_non_null(strstr(found.text, "ONNX Runtime 1.2.3"));
+  assert_non_null(strstr(found.text, "relative_l2 of y is 2, more than the 0.01"));
+  assert_non_null(strstr(found.text, "emulated it is 0.000325"));
+}
+
+// Two samples of which the small one is all error: together they hold what it misses.
+static void a_sample_that_misses_a_claim_alone_is_a_drawback(void **state) {
+  struct planning *f = *state;
+  rounded_products(f);
+  struct claim list[] = {{.id = "l2", .metric = METRIC_RELATIVE_L2, .limit = 1e-4}};
+  f->p.claims = list;
+  write_floats(f, "s0.npy", "1, 1", (float[]){3}, 1);     // 2^-10 of 3
+  write_floats(f, "s1.npy", "1, 1", (float[]){1024}, 1);  // exact
+  struct verdict v;
+  verify(f, &v);
+  assert_true(claim_of(&v, "l2")->holds);
+  struct drawback found = {0};
+  verdict_drawbacks_each(&v, "1.2.3", keep_drawback, &found);
+  assert_int_equal(found.count, 1);
+  assert_string_equal(found.id, "sample");
+  assert_non_null(strstr(found.text, "s0.npy alone, relative_l2 of y is 0.000325"));
+}
+
+// The engine checks types before it looks for kernels: what it says is not that some are missing.
+static void a_type_error_is_no_want_of_kernels(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[1,1]");
+  build_raw(&f->b, "w", "bfloat16[1,1]", (uint8_t[]){0, 0}, 2);
+  Onnx__NodeProto *narrow = build_node(&f->b, "Cast", "x", "c");
+  build_int(&f->b, narrow, "to", ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16);
+  build_node(&f->b, "MatMul", "c w", "m");
+  Onnx__NodeProto *wide = build_node(&f->b, "Cast", "m", "f");
+  build_int(&f->b, wide, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+  build_node(&f->b, "Add", "f x", "y");
+  build_output(&f->b, "y", "float[1,1]");
+  planning_index(f);
+  struct engine *engine = opened_engine(f);
+  struct verdict v = {0};
+  assert_int_equal(loads(f, &v, engine, &f->g), STATUS_OK);
+  assert_false(v.has_kernels || v.loads_everywhere);
+  assert_int_equal(v.kernels_missing, FORMAT_BF16);
+  assert_true(v.unsupported[OPTIMISE_ALL]);
+  for (size_t i = 0; i < f->m.proto->graph->n_node; i++)
+    if (strcmp(f->m.proto->graph->node[i]->output[0], "f") == 0) {
+      f->m.proto->graph->node[i]->op_type = (char *)"Identity";
+      f->m.proto->graph->node[i]->n_attribute = 0;
+    }
+  assert_int_equal(loads(f, &v, engine, &f->g), STATUS_OK);
+  assert_true(v.has_kernels);
+  for (int level = 0; level < OPTIMISATION_LEVELS; level++) {
+    assert_non_null(strstr(v.loads[level], "Type"));
+    assert_false(v.unsupported[level]);
+  }
+  v.holds = true;
+  assert_false(verdict_holds(&v));
+  engine_close(engine);
 }
 
 static void verify_takes_bf16_where_the_engine_has_no_kernels(void **state) {
@@ -543,7 +687,10 @@ static void verify_stops_a_trial_that_hangs(void **state) {
   endless(f);
   struct engine *engine = opened_engine(f);
   struct verdict v = {0};
-  assert_int_equal(loads_in(f, &v, engine, &f->emitted, (struct trial){.seconds = 0}), STATUS_OK);
+  assert_int_equal(
+      loads_in(f, &v, engine, &f->emitted, (struct trial){.source = &f->g, .plan = &f->p}),
+      STATUS_OK);
+  assert_false(v.compared_in_engine);
   for (int level = 0; level < 4; level++)
     assert_string_equal(v.loads[level], "the engine did not end within 0 s and was stopped");
   assert_false(v.loads_everywhere);
@@ -708,6 +855,10 @@ int main(void) {
       TEST(verify_runs_branches_loops_and_functions),
       TEST(verify_runs_a_narrow_interface),
       TEST(verify_takes_bf16_where_the_engine_has_no_kernels),
+      TEST(what_the_engine_computes_stands_beside_each_claim),
+      TEST(an_engine_that_misses_a_claim_is_a_drawback_with_both_errors),
+      TEST(a_sample_that_misses_a_claim_alone_is_a_drawback),
+      TEST(a_type_error_is_no_want_of_kernels),
       TEST(verify_loads_a_sound_model_at_every_level),
       TEST(verify_tries_in_the_calling_process_if_asked),
       TEST(verify_stops_a_trial_that_hangs),
