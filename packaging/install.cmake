@@ -32,7 +32,7 @@ add_custom_target(narrowcast-static ALL DEPENDS ${STATIC_LIBRARY})
 
 file(RELATIVE_PATH PREFIX_FROM_PC /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" PREFIX_FROM_PC "${PREFIX_FROM_PC}")
-list(JOIN DEPENDENCIES " " DEPENDENCIES)
+list(JOIN DEPS_LDFLAGS " " DEPENDENCIES)
 configure_file(packaging/narrowcast.pc.in ${CMAKE_BINARY_DIR}/narrowcast.pc @ONLY)
 
 install(TARGETS narrowcast-shared LIBRARY COMPONENT library NAMELINK_COMPONENT development)

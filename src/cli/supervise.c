@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -188,6 +189,13 @@ static enum status work_in_memory(struct run *r, command_run *work) {
                    r->recorder->stage, here.bytes);
 }
 
+// Adds to what the hint says already.
+static void hint_also(struct diag *d, const char *text) {
+  char hint[sizeof d->hint];
+  memcpy(hint, d->hint, sizeof hint);
+  diag_hint(d, "%s%s%s", hint, hint[0] ? " " : "", text);
+}
+
 enum status supervise(struct run *r, command_run *work) {
   r->recorder = recorder_open();
   if (!r->recorder || !file_share_pending())
@@ -205,7 +213,7 @@ enum status supervise(struct run *r, command_run *work) {
     child_limit_memory(r->settings->memory_limit);
   recorder_stage(r->recorder, "the preparation", false);
   enum status status = work_in_memory(r, work);
-  if (status == STATUS_ENGINE && r->settings->memory_limit && !r->diag->hint[0])
-    diag_hint(r->diag, "%s", more_memory);
+  if (status == STATUS_ENGINE && r->settings->memory_limit)
+    hint_also(r->diag, more_memory);
   return status;
 }

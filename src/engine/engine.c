@@ -405,7 +405,9 @@ static enum status open_bytes(struct session *s, OrtSessionOptions *options, con
   TRY(add_initializers(e, options, wanted, d));
   ORT_TRY(e, operators_register(&s->operators, e->api, options, wanted->probe));
   struct memory_catch *catch = memory_catch_set(NULL);  // no jump over the engine's own frames
+  int saved = e->silent ? -1 : mute();                  // nor one that would leave us mute
   OrtStatus *failed = e->api->CreateSessionFromArray(e->env, bytes, size, options, &s->session);
+  unmute(saved);
   memory_catch_set(catch);
   ORT_TRY(e, failed);
   return list_inputs(s, d);
@@ -418,9 +420,7 @@ enum status session_open(struct session **session, struct engine *engine, const 
   ORT_TRY(engine, engine->api->CreateSessionOptions(&ort_options));
   struct session *s = allocate(1, sizeof *s);
   s->engine = engine;
-  int saved = engine->silent ? -1 : mute();
   enum status status = open_bytes(s, ort_options, bytes, size, options, d);
-  unmute(saved);
   engine->silent = true;
   engine->api->ReleaseSessionOptions(ort_options);
   if (status != STATUS_OK) {

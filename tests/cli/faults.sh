@@ -134,11 +134,15 @@ test_memory_limit_ends_what_eats_memory() {
   has err 'in the trace, on sample 2 of 6' '--memory-limit may do'
   tried eat 'run 2' 'with --memory-limit 700'
   unset FAULT
-  code=0
-  narrowcast convert "$model" --data "$data" -o y.onnx --memory-limit 8 >out 2>err || code=$?
-  [ "$code" -eq 6 ] || [ "$code" -eq 7 ] # whether the engine found out first, or the program
-  has err '--memory-limit may do'
-  missing y.onnx
+  # Whether the engine finds out first or the program, and where, depends on the engine.
+  for limit in 4 6 8 12 16; do
+    code=0
+    narrowcast convert "$model" --data "$data" -o y.onnx --memory-limit $limit >out 2>err || code=$?
+    [ "$limit" -gt 8 ] && [ "$code" -eq 0 ] && break
+    [ "$code" -eq 6 ] || [ "$code" -eq 7 ]
+    has err '--memory-limit may do'
+    missing y.onnx
+  done
   # Our own memory runs out: one message, and for programs too.
   with_code 7 convert "$model" --data "$data" -o y.onnx --memory-limit 1 --json
   has err 'memory ran out in the preparation' 'A larger --memory-limit may do.'
