@@ -80,10 +80,6 @@ struct option_text {
 extern const char *const external_data_names[];             // by enum external_data; ends with NULL
 extern const struct option_text options[OPTION_COUNT + 1];  // by id; ends with a NULL name
 
-// The arguments and needed options, with blanks in front of each: what a synopsis says between name
-// and "[options]".
-const char *command_usage(const struct command *command, char text[128]);
-
 bool option_is_taken(const struct command *command, enum option_id id);
 
 #define PROGRAM_SUMMARY                                                                            \

@@ -293,6 +293,14 @@ static enum status take_options(struct settings *s, const struct command *comman
   return STATUS_OK;
 }
 
+// The arguments and needed options, with blanks in front of each: what a synopsis says between name
+// and "[options]".
+static const char *command_usage(const struct command *command, char text[128]) {
+  snprintf(text, 128, "%s%s%s%s", command->arguments[0] ? " " : "", command->arguments,
+           command->needed ? " " : "", command->needed ? command->needed : "");
+  return text;
+}
+
 static enum status take_arguments(struct settings *s, const struct command *command, int count,
                                   char **arguments, struct diag *d) {
   if (count < command->least || count > command->most) {
@@ -344,12 +352,6 @@ enum status options_parse(struct settings *s, const struct command *command, int
   TRY(take_arguments(s, command, argc - optind, argv + optind, d));
   s->to_stdout = s->output && strcmp(s->output, FILE_STDOUT) == 0 && command->writes_text;
   return check_together(s, d);
-}
-
-const char *command_usage(const struct command *command, char text[128]) {
-  snprintf(text, 128, "%s%s%s%s", command->arguments[0] ? " " : "", command->arguments,
-           command->needed ? " " : "", command->needed ? command->needed : "");
-  return text;
 }
 
 const char *option_help(const struct command *command, const struct option_text *option,

@@ -101,10 +101,6 @@ float round_decode(const struct format *f, uint32_t code) {
   return (float)(negative ? -value : value);
 }
 
-float round_value(const struct format *f, float x, bool saturate, bool ftz) {
-  return (float)round_double(f, (double)x, saturate, ftz);
-}
-
 double round_double(const struct format *f, double x, bool saturate, bool ftz) {
   if (f->id == FORMAT_FP64) {
     return ftz && fabs(x) < f->tiny ? copysign(0, x) : x;

@@ -50,13 +50,9 @@ uint32_t round_encode(const struct format *f, float x, bool saturate, bool ftz);
 // format's are ignored.
 float round_decode(const struct format *f, uint32_t code);
 
-// x rounded to f: round_decode of round_encode. In fp64 that is x itself, or zero where ftz makes
-// it so.
-float round_value(const struct format *f, float x, bool saturate, bool ftz);
-
-// The same from a double, rounded once and not through fp32 first (1 + 2^-11 + 2^-30 to fp16 is 1 +
-// 2^-10, but through fp32 it would be 1). Unless f is fp64 the result fits a float, so round_encode
-// of it gives the code.
+// x rounded to f: once, and not through fp32 first (1 + 2^-11 + 2^-30 to fp16 is 1 + 2^-10, but
+// through fp32 it would be 1). Unless f is fp64 the result fits a float, so round_encode of it
+// gives the code. In fp64 that is x itself, or zero where ftz makes it so.
 double round_double(const struct format *f, double x, bool saturate, bool ftz);
 
 // Rounds n values of x into y. The arrays may be the same one, and may not overlap otherwise.

@@ -49,11 +49,6 @@ static void add_pair(struct updates_piece *p, double a, double u) {
   }
 }
 
-void updates_pairs(struct updates_piece *p, const float *a, const float *u, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    add_pair(p, (double)a[i], (double)u[i]);
-}
-
 void updates_operands(struct updates_piece *p, const float *x, const float *y, size_t n) {
   for (size_t i = 0; i < n; i++) {
     bool first = fabsf(x[i]) >= fabsf(y[i]);
@@ -211,32 +206,15 @@ uint64_t updates_count(const struct updates_piece *p) {
   return p->pairs - p->zero_updates - p->not_finite;
 }
 
-// Updates with d < limit.
-static uint64_t count_below(const struct updates_piece *p, int limit) {
+uint64_t updates_below_step(const struct updates_piece *p, enum format_id f) {
   uint64_t count = 0;
-  for (int d = UPDATES_MIN; d < limit; d++)
+  for (int d = UPDATES_MIN; d < -formats[f].mantissa_bits; d++)
     count += p->bins[d - UPDATES_MIN];
   return count;
 }
 
-uint64_t updates_below_step(const struct updates_piece *p, enum format_id f) {
-  return count_below(p, -formats[f].mantissa_bits);
-}
-
-static uint64_t below_half(const struct updates_piece *p, enum format_id f) {
-  return count_below(p, -formats[f].mantissa_bits - 1);
-}
-
 static double share(uint64_t part, uint64_t whole) {
   return whole ? (double)part / (double)whole : 0;
-}
-
-double updates_lost_fraction(const struct updates *u, enum format_id f) {
-  return share(updates_below_step(&u->total, f), updates_count(&u->total));
-}
-
-double updates_lost_wholly_fraction(const struct updates *u, enum format_id f) {
-  return share(below_half(&u->total, f), updates_count(&u->total));
 }
 
 double updates_window_lost(const struct updates_window *w, enum format_id f) {
@@ -251,10 +229,4 @@ double updates_worst_window(const struct updates *u, enum format_id f) {
   for (size_t i = 0; i < u->n_windows; i++)
     worst = fmax(worst, updates_window_lost(&u->windows[i], f));
   return worst;
-}
-
-double updates_mean_error(const struct updates_piece *p, int simulated, int order) {
-  const struct updates_error *e = &p->errors[simulated][order];
-  uint64_t finite = p->sums - e->overflows;
-  return finite ? e->sum / (double)finite : 0;
 }

@@ -56,11 +56,9 @@ struct updates {
 void updates_init(struct updates *u);
 void updates_free(struct updates *u);
 
-// Adds n pairs. updates_pairs: a[k] and u[k]. updates_operands: x[k] and y[k], the operands of a
-// residual addition, of which the larger is a. updates_onto: u[k] is computed and c[k] a constant,
-// which is never an update: a is the larger of both. updates_change: a is before[k], u is
-// after[k] - before[k].
-void updates_pairs(struct updates_piece *p, const float *a, const float *u, size_t n);
+// Adds n pairs. updates_operands: x[k] and y[k], the operands of a residual addition, of which the
+// larger is a. updates_onto: u[k] is computed and c[k] a constant, which is never an update: a is
+// the larger of both. updates_change: a is before[k], u is after[k] - before[k].
 void updates_operands(struct updates_piece *p, const float *x, const float *y, size_t n);
 void updates_onto(struct updates_piece *p, const float *u, const float *c, size_t n);
 void updates_change(struct updates_piece *p, const float *before, const float *after, size_t n);
@@ -91,17 +89,11 @@ void updates_end_run(struct updates *u, const struct updates_piece *run, size_t 
 uint64_t updates_count(const struct updates_piece *p);
 // Those of which format f loses something at once (r_F < 1).
 uint64_t updates_below_step(const struct updates_piece *p, enum format_id f);
-// They, and those that f loses wholly (r_F < 1/2), as shares of the updates; 0 without any.
-double updates_lost_fraction(const struct updates *u, enum format_id f);
-double updates_lost_wholly_fraction(const struct updates *u, enum format_id f);
 
 // What storing a in f loses that fp32 does not: of the updates with r >= 1 in fp32, the share with
 // r < 1 in f. The rest is lost in the source model already, as behind a mask of -1e9. The first is
 // of one window, the second the largest over all windows.
 double updates_window_lost(const struct updates_window *w, enum format_id f);
 double updates_worst_window(const struct updates *u, enum format_id f);
-
-// Mean relative error of the simulated sums that stayed finite; 0 without any.
-double updates_mean_error(const struct updates_piece *p, int simulated, int order);
 
 #endif

@@ -10,10 +10,6 @@
 
 static const char *const shipped[] = {"accelerator", "cpu", "template", NULL};
 
-const char *const *target_names(void) {
-  return shipped;
-}
-
 const char *target_text(const char *name) {
   static const char folder[] = "targets/";
   size_t prefix = sizeof folder - 1, length = strlen(name);

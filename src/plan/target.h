@@ -28,8 +28,7 @@ enum status target_load(struct target *t, const char *name_or_path, const char *
 enum status target_parse(struct target *t, const char *text, const char *path, struct arena *a,
                          struct diag *d);
 
-// Names of the shipped targets, NULL-terminated, and the text of one, or NULL.
-const char *const *target_names(void);
+// The text of a shipped target, or NULL.
 const char *target_text(const char *name);
 
 #endif

@@ -6,6 +6,7 @@
 #include "clone.h"
 #include "engine.h"
 #include "round.h"
+#include "support_numbers.h"
 #include "support_plan.h"
 #include "tensor.h"
 
@@ -184,7 +185,7 @@ static void expect_steps(struct planning *f, const char *type, enum format_id id
   const struct format *format = &formats[id];
   float *x = arena_array(&f->arena, COUNT, sizeof *x), *y;
   for (int i = 0; i < COUNT; i++)
-    x[i] = round_value(format, (float)(i - 100) * 1.37f, false, false);
+    x[i] = rounded_to(format, (float)(i - 100) * 1.37f, false, false);
   uint16_t three = (uint16_t)round_encode(format, 3, false, false);
   const char *shaped = arena_printf(&f->arena, "%s[257]", type);
   build_input(&f->b, "x", shaped);
@@ -213,9 +214,9 @@ static void expect_steps(struct planning *f, const char *type, enum format_id id
   y = arena_array(&f->arena, COUNT, sizeof *y);
   memcpy(y, out.data, COUNT * sizeof *y);
   for (int i = 0; i < COUNT; i++) {
-    float a = round_value(format, x[i] * x[i], false, false);
-    float b = round_value(format, a + x[i], false, false);
-    float wanted = round_value(format, b / 3, false, false);
+    float a = rounded_to(format, x[i] * x[i], false, false);
+    float b = rounded_to(format, a + x[i], false, false);
+    float wanted = rounded_to(format, b / 3, false, false);
     if (memcmp(&wanted, &y[i], sizeof wanted) != 0)
       fail_msg("element %d is %.9g, not %.9g", i, (double)y[i], (double)wanted);
   }

@@ -5,6 +5,7 @@
 
 #include "gather.h"
 #include "support_message.h"
+#include "support_numbers.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -157,7 +158,7 @@ static void update_samples_other_places_in_each_run(void **state) {
   }
   r->probe.window = r->probe.update_sample = 0;
   assert_in_range(r->updates[0].total.pairs, 400, 500);
-  double lost = updates_lost_fraction(&r->updates[0], FORMAT_FP16);
+  double lost = lost_fraction(&r->updates[0], FORMAT_FP16);
   assert_true(lost > 0.45 && lost < 0.55);
   assert_int_equal(r->updates[0].n_windows, 2);
   assert_int_equal(r->updates[0].windows[0].updates + r->updates[0].windows[1].updates,
@@ -219,11 +220,11 @@ static void accumulate_simulates_sums_over_its_axes(void **state) {
   assert_int_equal(r->updates[1].total.pairs, N);
   assert_int_equal(r->updates[2].total.sums, 1);
   // A sequential fp16 sum of 0.001 stalls at 4, of 5.
-  double error = updates_mean_error(&r->updates[0].total, UPDATES_FP16, UPDATES_SEQUENTIAL);
+  double error = mean_error(&r->updates[0].total, UPDATES_FP16, UPDATES_SEQUENTIAL);
   assert_true(fabs(error - 0.2) < 1e-3);
-  error = updates_mean_error(&r->updates[0].total, UPDATES_FP16, UPDATES_PAIRWISE);
+  error = mean_error(&r->updates[0].total, UPDATES_FP16, UPDATES_PAIRWISE);
   assert_true(error < 0.01);
-  error = updates_mean_error(&r->updates[3].total, UPDATES_FP16, UPDATES_SEQUENTIAL);
+  error = mean_error(&r->updates[3].total, UPDATES_FP16, UPDATES_SEQUENTIAL);
   assert_true(error > 0.01);
 }
 

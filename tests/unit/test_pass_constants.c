@@ -3,6 +3,7 @@
 #include "support_plan.h"
 
 #include "round.h"
+#include "support_numbers.h"
 #include "tensor.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ static void expect_tensor(struct planning *f, const Onnx__TensorProto *t, int el
 }
 
 static float fp16(float x) {
-  return round_value(&formats[FORMAT_FP16], x, false, false);
+  return rounded_to(&formats[FORMAT_FP16], x, false, false);
 }
 
 static const Onnx__TensorProto *constant_of(const struct planning *f, const char *output) {

@@ -15,6 +15,7 @@
 
 #include "format.h"
 #include "round.h"
+#include "support_numbers.h"
 
 #if defined(__FLT16_MAX__)
 __extension__ typedef _Float16 compiler_fp16;
@@ -162,7 +163,7 @@ static void for_every_vector(void (*check)(const struct format *, const struct v
 
 static void check_reference(const struct format *f, const struct vector *v) {
   uint32_t code = round_encode(f, v->x, v->saturate != 0, v->ftz != 0);
-  float value = round_value(f, v->x, v->saturate != 0, v->ftz != 0);
+  float value = rounded_to(f, v->x, v->saturate != 0, v->ftz != 0);
   if (!same_code(f, code, v->code) || !same(value, round_decode(f, v->code))) {
     fail_msg("%s: %a gives code %x, not %x", f->name, (double)v->x, code, v->code);
   }
@@ -404,8 +405,8 @@ static void overflow_follows_saturate_in_8_bits_only(void **state) {
   (void)state;
   for (int i = FORMAT_FP32; i < FORMAT_COUNT; i++) {
     const struct format *f = &formats[i];
-    float saturated = round_value(f, -INFINITY, true, false);
-    float not_saturated = round_value(f, -INFINITY, false, false);
+    float saturated = rounded_to(f, -INFINITY, true, false);
+    float not_saturated = rounded_to(f, -INFINITY, false, false);
     if (f->bits == 8) {
       assert_float(saturated, -f->max);
       assert_true(f->has_inf ? isinf(not_saturated) : isnan(not_saturated));
@@ -423,7 +424,7 @@ static void nan_of_either_sign_is_6_in_fp4(void **state) {
   round_array(&(struct round_mode){.format = fp4}, x, y, 2);
   for (int i = 0; i < 2; i++) {
     assert_float(y[i], 6);
-    assert_float(round_value(fp4, x[i], false, false), 6);
+    assert_float(rounded_to(fp4, x[i], false, false), 6);
   }
 }
 
@@ -435,7 +436,7 @@ static void ftz_keeps_what_rounds_up_to_the_smallest_normal(void **state) {
     assert_true(round_double(f, midpoint, true, true) == f->tiny);
     assert_true(round_double(f, nextafter(midpoint, 0), true, true) == 0);
     assert_true(round_double(f, -f->tiny, true, true) == -f->tiny);
-    assert_true(signbit(round_value(f, -(float)f->min_subnormal, true, true)) == 0 || !f->one_zero);
+    assert_true(signbit(rounded_to(f, -(float)f->min_subnormal, true, true)) == 0 || !f->one_zero);
   }
 }
 
@@ -443,7 +444,7 @@ static void doubles_are_rounded_once(void **state) {
   (void)state;
   double x = 1 + 0x1p-11 + 0x1p-30;
   assert_true(round_double(fp16, x, false, false) == 1 + 0x1p-10);
-  assert_float(round_value(fp16, (float)x, false, false), 1);
+  assert_float(rounded_to(fp16, (float)x, false, false), 1);
   assert_true(round_double(&formats[FORMAT_FP32], 1 + 0x1p-24, false, false) == 1);
   assert_true(round_double(&formats[FORMAT_FP32], 0x1p-1074, false, false) == 0);
   assert_true(isinf(round_double(&formats[FORMAT_FP32], 1e300, false, false)));
@@ -469,7 +470,7 @@ static void every_fp32_value_stays_itself_in_fp32_and_fp64(void **state) {
   uint32_t seed = 5;
   for (int i = 0; i < 200000; i++) {
     float x = float_of(random_bits(&seed));
-    assert_true(same(round_value(&formats[FORMAT_FP32], x, false, false), x));
+    assert_true(same(rounded_to(&formats[FORMAT_FP32], x, false, false), x));
     float y;
     round_array(&(struct round_mode){.format = &formats[FORMAT_FP32]}, &x, &y, 1);
     assert_true(same(y, x));
@@ -489,7 +490,7 @@ static void count_plainly(const struct round_mode *mode, const float *x, size_t 
       continue;
     }
     float scaled = f->id == FORMAT_FP64 ? x[i] : x[i] * ldexpf(1, mode->scale_log2);
-    float rounded = round_value(f, scaled, mode->saturate, mode->ftz);
+    float rounded = rounded_to(f, scaled, mode->saturate, mode->ftz);
     float back = f->id == FORMAT_FP64 ? rounded : rounded * ldexpf(1, -mode->scale_log2);
     double magnitude = fabs((double)rounded);
     count->overflow += fabs((double)scaled) >= format_overflow(f);
@@ -592,7 +593,7 @@ static void bf16_kernel_equals_the_reference_over_all_floats(void **state) {
     }
     round_array(&(struct round_mode){.format = bf16}, x, y, n);
     for (size_t i = 0; i < n; i++) {
-      float want = round_value(bf16, x[i], false, false);
+      float want = rounded_to(bf16, x[i], false, false);
       if (!same(y[i], want)) {
         fail_msg("%a gives %a, not %a", (double)x[i], (double)y[i], (double)want);
       }

@@ -3,6 +3,7 @@
 // needs: engine
 #include "run.h"
 
+#include "support_numbers.h"
 #include "support_samples.h"
 
 #include <math.h>
@@ -415,8 +416,8 @@ static void feedback_carries_weights_from_step_to_step(void **state) {
     assert_int_equal(w->n_windows, 3);
     assert_int_equal(w->windows[0].updates, 8);
     assert_int_equal(w->windows[2].updates, 4);
-    assert_true(updates_lost_wholly_fraction(w, FORMAT_FP16) == 1);
-    assert_true(updates_lost_fraction(w, FORMAT_FP32) == 0);
+    assert_true(wholly_lost_fraction(w, FORMAT_FP16) == 1);
+    assert_true(lost_fraction(w, FORMAT_FP32) == 0);
     // The weight has moved: ten times three steps of fp32.
     const struct stats *after = &t.stats[map_get(&f->g.names, 0, "w_new")];
     assert_true(fabsf(stats_absmin(after) - (1 - 30 * 0x1p-24F)) < 1e-9F);

@@ -3,6 +3,7 @@
 #include "updates.h"
 
 #include "round.h"
+#include "support_numbers.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -16,14 +17,14 @@ static struct updates of_pair(float a, float u) {
   struct updates s;
   struct updates_piece run = {0};
   updates_init(&s);
-  updates_pairs(&run, &a, &u, 1);
+  add_pairs(&run, &a, &u, 1);
   updates_end_run(&s, &run, 0);
   return s;
 }
 
 static bool is_lost(float a, float u, enum format_id f) {
   struct updates s = of_pair(a, u);
-  double fraction = updates_lost_fraction(&s, f);
+  double fraction = lost_fraction(&s, f);
   updates_free(&s);
   assert_true(fraction == 0 || fraction == 1);
   return fraction == 1;
@@ -31,7 +32,7 @@ static bool is_lost(float a, float u, enum format_id f) {
 
 static bool is_wholly_lost(float a, float u, enum format_id f) {
   struct updates s = of_pair(a, u);
-  double fraction = updates_lost_wholly_fraction(&s, f);
+  double fraction = wholly_lost_fraction(&s, f);
   updates_free(&s);
   return fraction == 1;
 }
@@ -78,7 +79,7 @@ static void updates_of_zero_and_into_zero_are_counted_apart(void **state) {
   (void)state;
   const float a[] = {1, 0, 0, NAN, 1, INFINITY}, u[] = {0, 0, 1, 1, INFINITY, 1};
   struct updates_piece p = {0};
-  updates_pairs(&p, a, u, 6);
+  add_pairs(&p, a, u, 6);
   assert_int_equal(p.pairs, 6);
   assert_int_equal(p.zero_updates, 2);
   assert_int_equal(p.zero_accumulators, 1);
@@ -157,7 +158,7 @@ static void updates_sum_that_overflows_is_counted_apart(void **state) {
   assert_int_equal(p.sums, 1);
   assert_int_equal(p.errors[UPDATES_FP16][UPDATES_SEQUENTIAL].overflows, 1);
   assert_int_equal(p.errors[UPDATES_BF16][UPDATES_SEQUENTIAL].overflows, 0);
-  assert_true(updates_mean_error(&p, UPDATES_FP16, UPDATES_SEQUENTIAL) == 0);
+  assert_true(mean_error(&p, UPDATES_FP16, UPDATES_SEQUENTIAL) == 0);
   updates_terms(&p, infinite, 2);
   updates_terms(&p, none, 2);
   updates_terms(&p, none, 0);
@@ -175,7 +176,7 @@ static void updates_windows_judge_each_alone_and_leave_out_what_fp32_loses(void 
   const float *windows[] = {quiet, loud, mask};
   for (size_t w = 0; w < 3; w++) {
     struct updates_piece run = {0};
-    updates_pairs(&run, a, windows[w], 4);
+    add_pairs(&run, a, windows[w], 4);
     updates_end_run(&s, &run, w);
   }
   assert_int_equal(s.runs, 3);
@@ -185,8 +186,8 @@ static void updates_windows_judge_each_alone_and_leave_out_what_fp32_loses(void 
   assert_true(updates_window_lost(&s.windows[2], FORMAT_FP16) == 0);
   assert_true(updates_worst_window(&s, FORMAT_FP16) == 0.75);
   assert_true(updates_worst_window(&s, FORMAT_FP32) == 0);
-  assert_true(updates_lost_fraction(&s, FORMAT_FP16) == 0.5);
-  assert_true(updates_lost_fraction(&s, FORMAT_FP32) == 0.25);
+  assert_true(lost_fraction(&s, FORMAT_FP16) == 0.5);
+  assert_true(lost_fraction(&s, FORMAT_FP32) == 0.25);
   updates_free(&s);
 }
 

@@ -5,6 +5,7 @@
 #include "plan_cost.h"
 #include "plan_training.h"
 #include "round.h"
+#include "support_numbers.h"
 #include "support_plan.h"
 #include "updates.h"
 
@@ -146,7 +147,7 @@ static struct updates updates_of(float before, float after) {
 
 static bool loses(float weight, float update, enum format_id f) {
   struct updates s = updates_of(weight, weight - update);
-  double lost = updates_lost_wholly_fraction(&s, f);
+  double lost = wholly_lost_fraction(&s, f);
   updates_free(&s);
   assert_true(lost == 0 || lost == 1);
   return lost == 1;
