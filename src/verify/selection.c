@@ -13,6 +13,7 @@
 enum {
   AXES_MAX = 8,  // of a Squeeze
   AXES = 64,     // of a value
+  STEPS = 16,    // of all walks, for each value of the model
 };
 
 // A value with the axis of rows and its rank; -1 where that is not known.
@@ -25,7 +26,10 @@ struct walk {
   const int *ranks;
   struct step *queue;
   size_t count;
-  bool *seen;    // by value, of this walk
+  size_t *seen;  // by value: the last walk that came there, and by which axis
+  int *seen_axis;
+  size_t id;     // of this walk, from 1
+  size_t left;   // steps of all walks that may still be taken
   bool *barren;  // by value: no selection is behind it; for all walks
   int *indices;  // queue of find_selection
   size_t n_indices;
@@ -63,6 +67,14 @@ static bool is_whole(const struct graph *g, int v) {
                                        type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL);
 }
 
+// Outputs have their walks one by one, so many outputs of a large model could take for ever.
+static bool spend(struct walk *w) {
+  if (w->left == 0)
+    return false;
+  w->left--;
+  return true;
+}
+
 static void visit_index(struct walk *w, int v) {
   if (v < 0 || w->barren[v] || !is_whole(w->graph, v))
     return;
@@ -85,7 +97,7 @@ static int find_selection(struct walk *w, int v) {
   visit_index(w, v);
   for (size_t i = 0; i < w->n_indices; i++) {
     int producer = producer_of(w->graph, w->indices[i]);
-    if (producer < 0)
+    if (producer < 0 || !spend(w))
       continue;
     const struct node *node = &w->graph->nodes[producer];
     if (!selects(node)) {
@@ -106,9 +118,14 @@ static void end_at(struct walk *w, int selection) {
 
 static void visit(struct walk *w, int v, int axis, int rank) {
   w->failed = w->failed || axis < 0 || axis >= AXES;
-  if (v < 0 || w->seen[v] || graph_is_constant(w->graph, v))
+  if (v < 0 || graph_is_constant(w->graph, v))
     return;
-  w->seen[v] = true;
+  if (w->seen[v] == w->id) {
+    w->failed = w->failed || w->seen_axis[v] != axis;
+    return;
+  }
+  w->seen[v] = w->id;
+  w->seen_axis[v] = axis;
   w->queue[w->count++] = (struct step){v, axis, w->ranks[v] >= 0 ? w->ranks[v] : rank};
 }
 
@@ -283,7 +300,7 @@ static const struct {
 
 static bool take_step(struct walk *w, struct step at) {
   int producer = producer_of(w->graph, at.value);
-  if (producer < 0)
+  if (producer < 0 || !spend(w))
     return false;
   const struct node *node = &w->graph->nodes[producer];
   for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
@@ -299,7 +316,7 @@ static bool take_step(struct walk *w, struct step at) {
 
 // The selection that gives output v its rows along that axis, or -1.
 static int selection_along(struct walk *w, int v, int axis) {
-  memset(w->seen, 0, (size_t)w->graph->n_values * sizeof *w->seen);
+  w->id++;
   w->count = 0;
   w->found = -1;
   w->failed = false;
@@ -316,9 +333,11 @@ void selection_find(struct graph *g, const int *outputs, size_t n, int *nodes, i
   struct walk w = {
       .graph = g,
       .ranks = ranks_find(g, &scratch),
+      .left = STEPS * values,
       .arena = &scratch,
       .queue = arena_array(&scratch, values, sizeof *w.queue),
       .seen = arena_array(&scratch, values, sizeof *w.seen),
+      .seen_axis = arena_array(&scratch, values, sizeof *w.seen_axis),
       .barren = arena_array(&scratch, values, sizeof *w.barren),
       .indices = arena_array(&scratch, values, sizeof *w.indices),
   };

@@ -22,10 +22,12 @@ static void print_errors(const struct compare *c, struct json_writer *w) {
 static void print_outputs(const struct verdict *v, struct json_writer *w) {
   json_array(w, "outputs");
   for (int i = 0; i < v->n_outputs; i++) {
-    const struct compare *c = &v->outputs[i].on[SET_HELD_OUT];
+    const struct verdict_output *output = &v->outputs[i];
+    const struct compare *c = &output->on[SET_HELD_OUT];
+    bool by_rows = output->rows >= 0 && v->rows[output->rows].judged;
     json_object(w, NULL);
-    json_string(w, "output", v->outputs[i].name);
-    print_errors(c, w);
+    json_string(w, "output", output->name);
+    print_errors(by_rows ? &output->paired[SET_HELD_OUT] : c, w);
     if (c->labelled) {
       json_integer(w, "labelled", (int64_t)c->labelled);
       json_integer(w, "fp32_right", (int64_t)c->reference_right);

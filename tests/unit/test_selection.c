@@ -1,6 +1,7 @@
 // selection: which outputs are rows that a selection chooses, and along which axis.
 #include "selection.h"
 
+#include "clock.h"
 #include "support_plan.h"
 
 static void expect(struct planning *f, const char *output, const char *selection, int axis) {
@@ -137,6 +138,46 @@ static void a_selection_along_another_axis_chooses_no_rows(void **state) {
   expect(f, "same", NULL, -1);
 }
 
+// The same rows along two axes: what is paired along one is mixed along the other.
+static void rows_that_are_read_along_two_axes_are_none(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[8]");
+  integers(f, "two", "int64[1]", 2, 0);
+  integers(f, "one", "int64[1]", 1, 0);
+  build_node(&f->b, "TopK", "x two", "best places");
+  build_node(&f->b, "Unsqueeze", "best one", "column");
+  build_node(&f->b, "Transpose", "column", "row");
+  build_node(&f->b, "Mul", "column column", "square");
+  build_node(&f->b, "Add", "square row", "table");
+  build_output(&f->b, "square", "float[2,1]");
+  build_output(&f->b, "table", "float[2,2]");
+  planning_index(f);
+  expect(f, "square", "best", 0);
+  expect(f, "table", NULL, -1);
+}
+
+// Each output has a walk of its own back to the input.
+static void many_outputs_of_a_large_model_take_a_moment(void **state) {
+  struct planning *f = *state;
+  enum { MANY = 10000 };
+  static int values[MANY], nodes[MANY], axes[MANY];
+  build_input(&f->b, "v0", "float[2]");
+  for (int i = 1; i <= MANY; i++) {
+    const char *name = arena_printf(&f->arena, "v%d", i);
+    build_node(&f->b, "Relu", arena_printf(&f->arena, "v%d", i - 1), name);
+    build_output(&f->b, name, "float[2]");
+  }
+  planning_index(f);
+  for (int i = 0; i < MANY; i++)
+    values[i] = value_id(&f->g, arena_printf(&f->arena, "v%d", i + 1));
+  double start = clock_seconds();
+  selection_find(&f->g, values, MANY, nodes, axes);
+  double seconds = clock_seconds() - start;
+  for (int i = 0; i < MANY; i++)
+    assert_int_equal(nodes[i], -1);
+  assert_true(seconds < 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
 
 int main(void) {
@@ -146,6 +187,8 @@ int main(void) {
       TEST(rows_chosen_in_a_branch_are_found),
       TEST(rows_that_pass_through_experts_have_places_of_their_own),
       TEST(a_selection_along_another_axis_chooses_no_rows),
+      TEST(rows_that_are_read_along_two_axes_are_none),
+      TEST(many_outputs_of_a_large_model_take_a_moment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
