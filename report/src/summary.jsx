@@ -77,6 +77,7 @@ export function Verdict() {
           whose matrix products round their operands to tf32. Set it where the model runs.</p>}
         <Culprit verdict={verdict} />
         {[...(data.plan.cost?.drawbacks ?? []), ...(verdict?.drawbacks ?? [])].map((drawback, k) => <p key={k} class="caution drawback">{shown(drawback.text)}</p>)}
+        {verdict?.few_samples && !isMadeUp(data) && <p class="caution"><b>Few samples.</b> {shown(verdict.few_samples)}</p>}
         {isMadeUp(data) && <p class="caution"><b>Nothing real was measured.</b> The inputs were made up; this says little of real data.</p>}
       </div>
     </div>

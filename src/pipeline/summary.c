@@ -616,6 +616,9 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
     fprintf(out,
             "note         nothing real was measured: the inputs are made up. Give samples with "
             "--data DIR for a real verdict\n");
+  char few[FEW_TEXT];
+  if (!made_up && r->has_verdict && verdict_few_samples(&r->verdict, few))
+    fprintf(out, "note         %s\n", few);
   if (r->rewrite.bytes_after > r->rewrite.bytes_before)
     fprintf(out, "note         constants grew: some are kept both narrow and wide\n");
   if (output)

@@ -167,6 +167,8 @@ static enum status read_statistics(struct plan_reader *r, const struct json *roo
   else if (!json_to_number(share, &p->hold_out.share) ||
            !(p->hold_out.share >= 0 && p->hold_out.share <= 1))
     return READ_FAIL(r, "statistics.hold_out_share is not a number from 0 to 1");
+  if (json_member(statistics, "held_out_enough"))
+    TRY(reader_integer(r, statistics, "held_out_enough", &p->hold_out.enough));
   p->has_trace = strcmp(source, "none") != 0;
   p->synthetic = strcmp(source, "synthetic") == 0;
   p->steps = (size_t)steps;

@@ -95,6 +95,8 @@ static void write_provenance(struct json_writer *w, const struct plan *p) {
     json_integer(w, "hold_out_every", p->hold_out.every);
   else
     json_number(w, "hold_out_share", p->hold_out.share);
+  if (p->hold_out.enough)
+    json_integer(w, "held_out_enough", p->hold_out.enough);
   json_end_object(w);
 }
 

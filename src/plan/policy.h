@@ -63,6 +63,7 @@ const char *constants_rule_name(enum constants_rule c);
 struct hold_out {
   int every;     // n >= 2; 0: by share
   double share;  // 0.01 to 0.99; 0: every n-th
+  int enough;    // with fewer held out, the verdict says so; 0: with any number it does not
 };
 
 // Operands of matrix products in a format of their own: the ladder's first, if it has fewer bits

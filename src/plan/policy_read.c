@@ -311,6 +311,8 @@ static const struct field calibration_fields[] = {
     INTEGER(struct policy, "window", window, 1, 1e6),
     INTEGER(struct policy, "sample", sample, 0, 1e9),
     SPECIAL("hold_out", read_hold_out),
+    {"held_out_enough", fields_read_integer, offsetof(struct policy, hold_out.enough), true, 0, 1e6,
+     NULL, NULL},
     REMARK("why"),
     END,
 };

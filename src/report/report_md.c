@@ -124,6 +124,14 @@ static void put_drawbacks(const struct json *from, FILE *out) {
   }
 }
 
+static void put_few_samples(const struct json *verdict, FILE *out) {
+  if (!*text_of(verdict, "few_samples"))
+    return;
+  fputs("\n**Few samples.** ", out);
+  escape_markdown(text_of(verdict, "few_samples"), out);
+  fputs("\n", out);
+}
+
 // Of an engine's version what versions are made of.
 static void put_version(const char *version, FILE *out) {
   for (; isalnum((unsigned char)*version) || *version == '.'; version++)
@@ -420,6 +428,7 @@ void report_markdown(const struct report *r, FILE *out) {
   put_heading(r->title, plan, verdict, out);
   put_drawbacks(json_member(plan, "cost"), out);
   put_drawbacks(verdict, out);
+  put_few_samples(verdict, out);
   put_load_errors(verdict, out);
   put_claims(verdict, out);
   put_limits(plan, out);

@@ -122,3 +122,23 @@ void verdict_drawbacks_each(const struct verdict *v, const char *engine, drawbac
       missed_by_sample(v, &outliers, use, context);
   }
 }
+
+const char *verdict_few_samples(const struct verdict *v, char text[FEW_TEXT]) {
+  if (!v->holds || v->n_claims == 0 || (v->held_out && v->samples >= (size_t)v->enough) ||
+      v->enough == 0)
+    return NULL;
+  if (!v->held_out) {
+    snprintf(text, FEW_TEXT,
+             "No sample that judged is known to be held out from calibration; the policy calls %d "
+             "enough.",
+             v->enough);
+    return text;
+  }
+  // n of n hold: with 95 % confidence the share that holds is at least the n-th root of 0.05.
+  double share = 1 - pow(0.05, 1 / (double)v->samples);
+  snprintf(text, FEW_TEXT,
+           "Judged on %zu held-out sample%s, and the policy calls %d enough: of inputs like these, "
+           "up to %.0f %% may miss a claim (at 95 %% confidence).",
+           v->samples, PLURAL(v->samples), v->enough, 100 * share);
+  return text;
+}

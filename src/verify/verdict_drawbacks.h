@@ -14,4 +14,10 @@ void verdict_drawbacks_each(const struct verdict *v, const char *engine, drawbac
 // True if a claim holds that the engine misses.
 bool verdict_missed_in_engine(const struct verdict *v);
 
+enum { FEW_TEXT = 256 };
+
+// Where claims hold on fewer held-out samples than the policy calls enough: a sentence that says
+// how little that shows. Else NULL.
+const char *verdict_few_samples(const struct verdict *v, char text[FEW_TEXT]);
+
 #endif

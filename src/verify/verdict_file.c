@@ -118,6 +118,9 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, const
   json_string(w, "worst_local", v->worst_local >= 0 ? graph_value_label(g, v->worst_local) : "");
   json_number(w, "worst_local_error", v->worst_local_error);
   print_loads(v, w);
+  char few[FEW_TEXT];
+  if (verdict_few_samples(v, few))
+    json_string(w, "few_samples", few);
   json_array(w, "drawbacks");
   verdict_drawbacks_each(v, engine, print_drawback, w);
   json_end_array(w);

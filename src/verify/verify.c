@@ -216,6 +216,7 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
       .worst_local = -1,
       .samples = options->n_steps,
       .held_out = options->held_out,
+      .enough = p->hold_out.enough,
   };
   struct arena scratch = {0};
   struct verification run = {

@@ -83,6 +83,7 @@ struct verdict {
   size_t samples;
   const char **sample_labels;  // by step of `values` and `outputs`: of both sets, in their order
   bool held_out;               // false: no sample was left, the calibration samples were used again
+  int enough;                  // held-out samples, by the policy; see struct hold_out
   size_t calibration_samples;  // run as well; 0: a claim had failed before, or see above
   double seconds;
   // Per optimisation level: "" if the emitted model loads and runs, else the engine's message.

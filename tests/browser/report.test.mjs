@@ -59,7 +59,10 @@ test("the_template_is_what_its_sources_build", () => {
 
 test("verdict_and_claims_stand_first", () => withPage(digits, {}, async (page) => {
   assert.match(await page.locator("main > :first-child h1").innerText(), /^Every claim holds$/);
-  assert.match(await page.locator("#claims").innerText(), /Relative L2 error[^]*≤ 0\.01[^]*6\.npz/);
+  assert.match(await page.locator("#claims").innerText(), /Relative L2 error[^]*≤ 0\.01[^]*[0-7]\.npz/);
+  assert.match(await page.locator("#claims").innerText(), /Relative L2 error\s+[\d.]+e−4\s+calibration: [\d.]+e−4\s+engine: [\d.]+/);
+  assert.match(await page.locator("#verdict").innerText(), /2 held-out samples and 6 that calibrated it/);
+  assert.match(await page.locator("#verdict").innerText(), /Few samples\. Judged on 2 held-out samples/);
   assert.match(await page.locator("#limits").innerText(), /Equal quality on other data/);
   assert.match(await page.title(), /digits\.onnx: Every claim holds/);
 }));

@@ -82,7 +82,7 @@ static void plan_file_of_a_ladder_read_and_written_again_is_the_same(void **stat
   planning_ladder(f, FORMAT_FP16, FORMAT_BF16);
   f->policy.ftz = f->policy.narrow_inputs = f->policy.narrow_outputs = true;
   f->policy.constants = CONSTANTS_SATURATE;
-  f->policy.hold_out = (struct hold_out){.share = 0.25};
+  f->policy.hold_out = (struct hold_out){.share = 0.25, .enough = 8};
   build_input(&f->b, "x", "float[2,2]");
   build_node(&f->b, "MatMul", "x x", "h");
   build_node(&f->b, "MatMul", "h h", "y");

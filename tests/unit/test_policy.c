@@ -18,7 +18,7 @@ static const char small_policy[] =
     " \"name\": \"small\", \"version\": 3, \"description\": \"for tests\",\n"  // 2
     " \"ladder\": [\"fp16\", \"bf16\", \"fp32\"],\n"                           // 3
     " \"calibration\": {\"window\": 8, \"sample\": 0,\n"                       // 4
-    "   \"hold_out\": {\"every\": 4}},\n"                                      // 5
+    "   \"held_out_enough\": 9, \"hold_out\": {\"every\": 4}},\n"              // 5
     " \"range\": {\"margin\": 2.5, \"max_zero_fraction\": 0.125,\n"            // 6
     "   \"max_subnormal_fraction\": 0.5, \"flush_to_zero\": true},\n"          // 7
     " \"resolution\": {\"integers\": \"exact\", \"max_angle_step\": 0.01}, "
@@ -76,7 +76,7 @@ static void policy_reads_every_key(void **state) {
   assert_true(p.ladder[0] == FORMAT_FP16 && p.ladder[1] == FORMAT_BF16);
   assert_int_equal(p.ladder[2], FORMAT_FP32);
   assert_true(p.window == 8 && p.sample == 0);
-  assert_true(p.hold_out.every == 4);
+  assert_true(p.hold_out.every == 4 && p.hold_out.enough == 9);
   assert_true(p.margin == 2.5 && p.max_zero_fraction == 0.125 && p.max_subnormal_fraction == 0.5);
   assert_true(p.ftz);
   assert_int_equal(p.constants, CONSTANTS_SATURATE);
@@ -116,6 +116,7 @@ static void policy_refuses_mistakes_with_their_place(void **state) {
       {"\"window\": 8", "\"window\": null", "p.json:4", "expected a number, found null", ""},
       {"\"flush_to_zero\": true", "\"flush_to_zero\": 1", "p.json:7",
        "expected true or false, found a number", ""},
+      {"enough\": 9", "enough\": -1", "p.json:5", "held_out_enough: -1 is out", ""},
       {"{\"every\": 4}", "{}", "p.json:5", "calibration.hold_out: needs either", ""},
       {"{\"every\": 4}", "{\"every\": 4, \"share\": 0.5}", "p.json:5", "needs either", ""},
       {"{\"every\": 4}", "{\"every\": 1}", "p.json:5", "calibration.hold_out.every: 1 is out", ""},

@@ -76,6 +76,7 @@ static char *verdict_of(const char *plan) {
       "\"holds\": true, \"worst_sample\": \"3.npz\", \"measured_held_out\": 0.001, "
       "\"measured_calibration\": 0.002, \"measured_in_engine\": 0.05, "
       "\"holds_in_engine\": false}], \"calibration_samples\": 6, \"engine\": \"1.2.3|x\", "
+      "\"few_samples\": \"Only *one*.\", "
       "\"drawbacks\": [{\"id\": \"engine\", \"text\": \"Computes <b>else</b>.\"}], "
       "\"load_errors\": "
       "[{\"level\": \"all\", \"error\": \"Type *Error*\"}], \"outputs\": [], \"loads\": "
@@ -220,6 +221,7 @@ static void markdown_says_the_verdict_and_each_failure(void **state) {
   assert_non_null(strstr(text, "in ONNX Runtime 1.2.3 | limit"));
   assert_non_null(strstr(text, "**Drawback.** Computes"));
   assert_null(strstr(text, "<b>"));
+  assert_non_null(strstr(text, "**Few samples.** Only "));
   assert_non_null(
       strstr(text, "At optimisation level `all` the result does not load or run: Type "));
   assert_null(strstr(text, "Type *Error*"));

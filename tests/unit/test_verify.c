@@ -575,6 +575,26 @@ static void a_sample_that_misses_a_claim_alone_is_a_drawback(void **state) {
   assert_non_null(strstr(found.text, "s0.npy alone, relative_l2 of y is 0.000325"));
 }
 
+static void few_held_out_samples_say_how_little_they_show(void **state) {
+  (void)state;
+  struct verdict v = {.holds = true, .n_claims = 1, .samples = 2, .held_out = true, .enough = 8};
+  char text[FEW_TEXT];
+  assert_non_null(verdict_few_samples(&v, text));
+  assert_non_null(strstr(text, "2 held-out samples, and the policy calls 8 enough"));
+  assert_non_null(strstr(text, "up to 78 %"));  // 1 - 0.05^(1/2) = 0.776
+  v.samples = 7;
+  assert_non_null(strstr(verdict_few_samples(&v, text), "up to 35 %"));
+  v.samples = 8;
+  assert_null(verdict_few_samples(&v, text));
+  v.held_out = false;
+  assert_non_null(strstr(verdict_few_samples(&v, text), "No sample that judged is known"));
+  v.enough = 0;  // the policy does not ask
+  assert_null(verdict_few_samples(&v, text));
+  v.enough = 9;
+  v.holds = false;  // nothing is claimed
+  assert_null(verdict_few_samples(&v, text));
+}
+
 // The engine checks types before it looks for kernels: what it says is not that some are missing.
 static void a_type_error_is_no_want_of_kernels(void **state) {
   struct planning *f = *state;
@@ -858,6 +878,7 @@ int main(void) {
       TEST(what_the_engine_computes_stands_beside_each_claim),
       TEST(an_engine_that_misses_a_claim_is_a_drawback_with_both_errors),
       TEST(a_sample_that_misses_a_claim_alone_is_a_drawback),
+      TEST(few_held_out_samples_say_how_little_they_show),
       TEST(a_type_error_is_no_want_of_kernels),
       TEST(verify_loads_a_sound_model_at_every_level),
       TEST(verify_tries_in_the_calling_process_if_asked),
