@@ -1,66 +1,19 @@
 // The operators that watch update sites: each counts what it should, in every graph, and changes
 // nothing of the model's result.
 // needs: engine
-#include "engine.h"
-
 #include "gather.h"
-#include "support_message.h"
 #include "support_numbers.h"
+#include "support_probe.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka.h needs those above.
-#include <cmocka.h>
 
-struct run {
-  struct engine *engine;
-  struct updates updates[4];
-  struct probe probe;
-  struct session *session;
-  struct diag diag;
-};
-
-static int setup(void **state) {
-  struct run *r = calloc(1, sizeof *r);
-  *state = r;
-  r->probe = (struct probe){.updates = r->updates, .n_updates = 4};
-  return engine_open(&r->engine, NULL, &r->diag) != STATUS_OK;
-}
-
-static void restart(struct run *r) {
-  session_close(r->session);
-  r->session = NULL;
-  for (size_t i = 0; i < 4; i++)
-    updates_free(&r->updates[i]);
-  diag_clear(&r->diag);
-}
-
-static int teardown(void **state) {
-  struct run *r = *state;
-  restart(r);
-  engine_close(r->engine);
-  free(r);
-  arena_free(&message_arena);
-  return 0;
-}
-
-static enum status try_open(struct run *r, const Onnx__ModelProto *m, int level) {
-  restart(r);
-  size_t size = onnx__model_proto__get_packed_size(m);
-  uint8_t *bytes = arena_alloc(&message_arena, size);
-  onnx__model_proto__pack(m, bytes);
-  struct session_options options = {
-      .optimisation = (enum optimisation)level, .threads = 2, .probe = &r->probe};
-  return session_open(&r->session, r->engine, bytes, size, &options, &r->diag);
-}
-
-static void ok(const struct run *r, enum status status) {
-  if (status != STATUS_OK)
-    diag_print(&r->diag, stderr);
-  assert_int_equal(status, STATUS_OK);
+// Restarts, whatever becomes of it.
+static enum status try_open(struct probing *r, const Onnx__ModelProto *m, int level) {
+  probing_restart(r);
+  return probing_try_open(
+      r, m, (struct session_options){.optimisation = (enum optimisation)level, .threads = 2});
 }
 
 static struct array tensor(const char *name, const float *x, int64_t rows, int64_t columns) {
@@ -72,10 +25,10 @@ static struct array tensor(const char *name, const float *x, int64_t rows, int64
                         .size = (size_t)(rows * columns) * sizeof *x};
 }
 
-static void run(struct run *r, const struct array *inputs, size_t n) {
+static void run(struct probing *r, const struct array *inputs, size_t n) {
   const char *name = "y";
   struct array y;
-  ok(r, session_run(r->session, inputs, n, &name, 1, &y, &r->diag));
+  probing_ok(r, session_run(r->session, inputs, n, &name, 1, &y, &r->diag));
 }
 
 // A model whose inputs are x [rows, columns] and, if wanted, z of rank `rank`; y is Identity of x.
@@ -98,7 +51,7 @@ static Onnx__NodeProto *watch(Onnx__ModelProto *m, const char *op, const char *i
   return n;
 }
 
-static uint64_t bin(const struct run *r, int id, int d) {
+static uint64_t bin(const struct probing *r, int id, int d) {
   return r->updates[id].total.bins[d - UPDATES_MIN];
 }
 
@@ -106,12 +59,12 @@ static const float thousands[6] = {1000, 1000, 1000, 1000, 1000, 1000};
 static const float small[6] = {0.1F, 0.1F, 0.1F, 0, 1000, 0.1F};
 
 static void update_counts_pairs_of_operands(void **state) {
-  struct run *r = *state;
+  struct probing *r = *state;
   Onnx__ModelProto *m = new_model(2);
   watch(m, "Update", "x z", 0);
   watch(m, "Update", "z x", 1);
   for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
-    ok(r, try_open(r, m, level));
+    probing_ok(r, try_open(r, m, level));
     struct array inputs[2] = {tensor("x", thousands, 2, 3), tensor("z", small, 2, 3)};
     run(r, inputs, 2);
     for (int id = 0; id < 2; id++) {
@@ -125,10 +78,10 @@ static void update_counts_pairs_of_operands(void **state) {
 }
 
 static void update_broadcasts_as_the_addition_does(void **state) {
-  struct run *r = *state;
+  struct probing *r = *state;
   Onnx__ModelProto *m = new_model(1);
   watch(m, "Update", "x z", 0);
-  ok(r, try_open(r, m, OPTIMISE_BASIC));
+  probing_ok(r, try_open(r, m, OPTIMISE_BASIC));
   const float row[3] = {0.1F, 0, 1000};
   struct array inputs[2] = {tensor("x", thousands, 2, 3), tensor("z", row, 1, 3)};
   inputs[1].rank = 1;
@@ -140,7 +93,7 @@ static void update_broadcasts_as_the_addition_does(void **state) {
 }
 
 static void update_samples_other_places_in_each_run(void **state) {
-  struct run *r = *state;
+  struct probing *r = *state;
   enum { N = 1000 };
   static float a[N], u[N];
   for (int i = 0; i < N; i++) {
@@ -150,7 +103,7 @@ static void update_samples_other_places_in_each_run(void **state) {
   Onnx__ModelProto *m = new_model(2);
   watch(m, "Update", "x z", 0);
   r->probe.update_sample = 10;
-  ok(r, try_open(r, m, OPTIMISE_BASIC));
+  probing_ok(r, try_open(r, m, OPTIMISE_BASIC));
   struct array inputs[2] = {tensor("x", a, 1, N), tensor("z", u, 1, N)};
   for (int i = 0; i < 50; i++) {
     r->probe.window = (size_t)i / 25;
@@ -166,7 +119,7 @@ static void update_samples_other_places_in_each_run(void **state) {
 }
 
 static void change_and_steps_count_differences_of_states(void **state) {
-  struct run *r = *state;
+  struct probing *r = *state;
   const float before[6] = {64, 64, 64, 0, 64, 64}, after[6] = {64.01F, 64, 65, 1, 64.01F, 64.01F};
   const float sequence[6] = {64, 1, 64.01F, 2, 64.02F, 4};
   Onnx__ModelProto *m = new_model(2);
@@ -174,7 +127,7 @@ static void change_and_steps_count_differences_of_states(void **state) {
   watch(m, "Steps", "z", 1);
   Onnx__NodeProto *across = watch(m, "Steps", "z", 2);
   message_set_int(across, "axis", 1);
-  ok(r, try_open(r, m, OPTIMISE_BASIC));
+  probing_ok(r, try_open(r, m, OPTIMISE_BASIC));
   struct array inputs[2] = {tensor("x", before, 2, 3), tensor("z", after, 2, 3)};
   run(r, inputs, 2);
   assert_int_equal(bin(r, 0, -13), 3);
@@ -184,7 +137,7 @@ static void change_and_steps_count_differences_of_states(void **state) {
   assert_int_equal(r->updates[1].total.pairs, 3);
   assert_int_equal(r->updates[2].total.pairs, 4);
 
-  ok(r, try_open(r, m, OPTIMISE_BASIC));  // sizes differ; a sequence of three steps of two
+  probing_ok(r, try_open(r, m, OPTIMISE_BASIC));  // sizes differ; a sequence of three steps of two
   inputs[1] = tensor("z", sequence, 3, 2);
   inputs[0] = tensor("x", before, 1, 3);
   run(r, inputs, 2);
@@ -198,7 +151,7 @@ static void change_and_steps_count_differences_of_states(void **state) {
 }
 
 static void accumulate_simulates_sums_over_its_axes(void **state) {
-  struct run *r = *state;
+  struct probing *r = *state;
   enum { N = 5000 };
   static float x[2 * N];
   for (int i = 0; i < 2 * N; i++)
@@ -211,7 +164,7 @@ static void accumulate_simulates_sums_over_its_axes(void **state) {
   Onnx__NodeProto *squares = watch(m, "Accumulate", "x", 3);
   message_set_int(squares, "first_axis", 1);
   message_set_int(squares, "transform", GATHER_SQUARE);
-  ok(r, try_open(r, m, OPTIMISE_BASIC));
+  probing_ok(r, try_open(r, m, OPTIMISE_BASIC));
   struct array input = tensor("x", x, 2, N);
   run(r, &input, 1);
   assert_int_equal(r->updates[0].total.sums, 2);
@@ -229,7 +182,7 @@ static void accumulate_simulates_sums_over_its_axes(void **state) {
 }
 
 static void dot_simulates_sums_of_products(void **state) {
-  struct run *r = *state;
+  struct probing *r = *state;
   enum { K = 4096 };
   static float x[2 * K], w[K * 3];
   for (int i = 0; i < 2 * K; i++)
@@ -241,7 +194,7 @@ static void dot_simulates_sums_of_products(void **state) {
   Onnx__NodeProto *gemm = watch(m, "Dot", "x x", 1);
   message_set_int(gemm, "transB", 1);
   watch(m, "Dot", "x x", 2);  // does not fit
-  ok(r, try_open(r, m, OPTIMISE_BASIC));
+  probing_ok(r, try_open(r, m, OPTIMISE_BASIC));
   struct array inputs[2] = {tensor("x", x, 2, K), tensor("z", w, K, 3)};
   run(r, inputs, 2);
   assert_int_equal(r->updates[0].total.sums, 6);
@@ -253,7 +206,7 @@ static void dot_simulates_sums_of_products(void **state) {
   assert_true(p->errors[UPDATES_BF16][UPDATES_SEQUENTIAL].max == 0.9375);
   assert_true(p->errors[UPDATES_FP16][UPDATES_PAIRWISE].max == 0);
   r->probe.update_sample = 100;  // still one whole sum
-  ok(r, try_open(r, m, OPTIMISE_BASIC));
+  probing_ok(r, try_open(r, m, OPTIMISE_BASIC));
   run(r, inputs, 2);
   r->probe.update_sample = 0;
   assert_int_equal(r->updates[0].total.sums, 1);
@@ -261,14 +214,14 @@ static void dot_simulates_sums_of_products(void **state) {
 }
 
 static void watchers_take_tensors_without_elements(void **state) {
-  struct run *r = *state;
+  struct probing *r = *state;
   static const char *const ops[] = {"Update", "Change", "Dot"};
   for (size_t i = 0; i < 3; i++) {
     Onnx__ModelProto *m = new_model(2);
     watch(m, ops[i], "x z", 0);
     watch(m, "Steps", "x", 1);
     watch(m, "Accumulate", "z", 2);
-    ok(r, try_open(r, m, OPTIMISE_BASIC));
+    probing_ok(r, try_open(r, m, OPTIMISE_BASIC));
     float none = 0;
     struct array inputs[2] = {tensor("x", &none, 3, 0), tensor("z", &none, 0, 3)};
     inputs[1] = i == 2 ? inputs[1] : tensor("z", &none, 3, 0);
@@ -278,7 +231,7 @@ static void watchers_take_tensors_without_elements(void **state) {
 }
 
 static void watchers_without_a_site_are_refused(void **state) {
-  struct run *r = *state;
+  struct probing *r = *state;
   Onnx__ModelProto *m = new_model(-1);
   watch(m, "Steps", "x", 4);
   assert_int_equal(try_open(r, m, OPTIMISE_BASIC), STATUS_ENGINE);
@@ -296,5 +249,5 @@ int main(void) {
       cmocka_unit_test(watchers_take_tensors_without_elements),
       cmocka_unit_test(watchers_without_a_site_are_refused),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, probing_set_up, probing_tear_down);
 }

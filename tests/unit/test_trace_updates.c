@@ -4,7 +4,7 @@
 #include "run.h"
 
 #include "support_numbers.h"
-#include "support_samples.h"
+#include "support_trace.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,27 +15,6 @@
 #include <unistd.h>
 // cmocka.h needs those above.
 #include <cmocka.h>
-
-static int open_engine(void **state) {
-  struct diag d = {0};
-  struct engine *engine;
-  enum status status = engine_open(&engine, NULL, &d);
-  if (status != STATUS_OK)
-    diag_print(&d, stderr);
-  *state = engine;
-  return status != STATUS_OK;
-}
-
-static int close_engine(void **state) {
-  engine_close(*state);
-  return 0;
-}
-
-static void ok(struct diag *d, enum status status) {
-  if (status != STATUS_OK)
-    diag_print(d, stderr);
-  assert_int_equal(status, STATUS_OK);
-}
 
 // Three made-up samples; update_sample 0: no sites.
 static struct trace traced(struct fixture *f, struct engine *engine, size_t update_sample,
@@ -49,8 +28,8 @@ static struct trace traced(struct fixture *f, struct engine *engine, size_t upda
                                   .steps = steps,
                                   .n_steps = 3};
   if (!f->samples)
-    ok(&f->d, samples_random(&f->samples, &f->g, 1, 3, &f->arena, &f->d));
-  ok(&f->d, trace_run(&t, &f->g, engine, f->samples, &options, &f->arena, &f->d));
+    expect_ok(&f->d, samples_random(&f->samples, &f->g, 1, 3, &f->arena, &f->d));
+  expect_ok(&f->d, trace_run(&t, &f->g, engine, f->samples, &options, &f->arena, &f->d));
   return t;
 }
 
@@ -139,9 +118,9 @@ static void sites_of_reductions_know_their_axes(void **state) {
   struct trace t;
   struct trace_options options = {
       .window = 1, .update_sample = 1 << 20, .steps = &one, .n_steps = 1};
-  ok(&f->d, samples_random(&f->samples, &f->g, 1, 1, &f->arena, &f->d));
+  expect_ok(&f->d, samples_random(&f->samples, &f->g, 1, 1, &f->arena, &f->d));
   enum status status = trace_run(&t, &f->g, *state, f->samples, &options, &f->arena, &f->d);
-  ok(&f->d, status);
+  expect_ok(&f->d, status);
   // Pairs: every term but the first of each sum.
   assert_int_equal(t.n_sites, 7);
   assert_int_equal(site(f, &t, UPDATE_REDUCTION, "mean")->total.pairs, 24 * 4);
@@ -164,7 +143,7 @@ static void a_reduction_over_no_axes_is_no_site(void **state) {
   build_output(&f->b, "y", "float[2,3]");
   fixture_build(f);
   struct instrumented out;
-  ok(&f->d, trace_instrument(&out, &f->g, TRACE_VALUES_AND_UPDATES, &f->arena, &f->d));
+  expect_ok(&f->d, trace_instrument(&out, &f->g, TRACE_VALUES_AND_UPDATES, &f->arena, &f->d));
   assert_int_equal(out.n_sites, 0);
   fixture_end(f);
 }
@@ -279,22 +258,6 @@ static struct fixture *small_model(void) {
   return f;
 }
 
-static const char *write_trace(struct fixture *f, const struct trace *t, const char *name) {
-  const char *path = arena_printf(&f->arena, "%s/%s", f->folder, name);
-  ok(&f->d, trace_write(t, &f->g, path, &f->d));
-  return path;
-}
-
-static char *file_text(struct fixture *f, const char *path) {
-  FILE *in = fopen(path, "rb");
-  assert_non_null(in);
-  char *text = arena_alloc(&f->arena, 1 << 20);
-  size_t size = fread(text, 1, (1 << 20) - 1, in);
-  assert_true(size > 0 && size < (1 << 20) - 1);
-  fclose(in);
-  return text;
-}
-
 static void updates_leave_other_statistics_alone(void **state) {
   struct fixture *f = small_model();
   struct trace with = traced(f, *state, 16, 1), without = traced(f, *state, 0, 1);
@@ -318,7 +281,7 @@ static void updates_in_a_file_read_back_exactly_for_any_number_of_threads(void *
   const char *first = write_trace(f, &t, "a.json"), *second = write_trace(f, &again, "b.json");
   char *text = file_text(f, first);
   assert_string_equal(text, file_text(f, second));
-  ok(&f->d, trace_read(&back, &f->g, first, &f->arena, &f->d));
+  expect_ok(&f->d, trace_read(&back, &f->g, first, &f->arena, &f->d));
   assert_int_equal(back.n_sites, 3);
   for (size_t i = 0; i < 3; i++) {
     assert_int_equal(back.sites[i].kind, t.sites[i].kind);
@@ -390,7 +353,7 @@ static struct fixture *training_step(bool default_weight) {
   if (!default_weight)
     write_npy(f, "w.npy", "<f4", "(2,)", ones, sizeof ones);
   write_npy(f, "g.npy", "<f4", "(2,)", gradients, sizeof gradients);
-  ok(&f->d, open_at(f, ""));
+  expect_ok(&f->d, open_at(f, ""));
   return f;
 }
 
@@ -407,7 +370,7 @@ static void feedback_carries_weights_from_step_to_step(void **state) {
   for (int k = 0; k < 2; k++) {
     struct fixture *f = training_step(k == 1);
     struct trace t;
-    ok(&f->d, train(&t, f, *state, "w_new"));
+    expect_ok(&f->d, train(&t, f, *state, "w_new"));
     assert_int_equal(t.steps, 10);
     assert_int_equal(t.weight_steps, 10);
     assert_int_equal(t.n_sites, 1);
@@ -422,7 +385,7 @@ static void feedback_carries_weights_from_step_to_step(void **state) {
     const struct stats *after = &t.stats[map_get(&f->g.names, 0, "w_new")];
     assert_true(fabsf(stats_absmin(after) - (1 - 30 * 0x1p-24F)) < 1e-9F);
     struct trace back;
-    ok(&f->d, trace_read(&back, &f->g, write_trace(f, &t, "t.json"), &f->arena, &f->d));
+    expect_ok(&f->d, trace_read(&back, &f->g, write_trace(f, &t, "t.json"), &f->arena, &f->d));
     assert_int_equal(back.weight_steps, 10);
     trace_free(&back);
     trace_free(&t);
@@ -439,7 +402,7 @@ static void feedback_of_another_shape_is_refused(void **state) {
   build_output(&f->b, "w_new", "float[4]");
   fixture_build(f);
   write_npy(f, "w.npy", "<f4", "(2,)", ones, sizeof ones);
-  ok(&f->d, open_at(f, ""));
+  expect_ok(&f->d, open_at(f, ""));
   struct trace t;
   assert_int_equal(train(&t, f, *state, "w_new"), STATUS_DATA);
   assert_non_null(strstr(f->d.message, "another shape"));
@@ -451,16 +414,16 @@ static void plan_says_which_weights_need_a_master_copy(void **state) {
   struct trace t;
   struct policy policy;
   struct plan plan;
-  ok(&f->d, train(&t, f, *state, "w_new"));
-  ok(&f->d, policy_load(&policy, "fp16", &f->arena, &f->d));
-  ok(&f->d, plan_make(&plan, &f->g, &t, &policy, NULL, &f->arena, &f->d));
+  expect_ok(&f->d, train(&t, f, *state, "w_new"));
+  expect_ok(&f->d, policy_load(&policy, "fp16", &f->arena, &f->d));
+  expect_ok(&f->d, plan_make(&plan, &f->g, &t, &policy, NULL, &f->arena, &f->d));
   assert_int_equal(plan.n_weights, 1);
   assert_int_equal(plan.weights[0].value, map_get(&f->g.names, 0, "w"));
   assert_int_equal(plan.weights[0].format, FORMAT_FP16);
   assert_true(plan.weights[0].lost_fraction == 1);
   assert_true(plan.weights[0].master_copy);
   const char *path = arena_printf(&f->arena, "%s/plan.json", f->folder);
-  ok(&f->d, plan_write(&plan, &f->g, path, &f->d));
+  expect_ok(&f->d, plan_write(&plan, &f->g, path, &f->d));
   assert_non_null(strstr(file_text(f, path), "needs a 32-bit master copy"));
   trace_free(&t);
   fixture_end(f);
@@ -471,15 +434,15 @@ static void plan_says_which_weights_need_a_master_copy(void **state) {
 static void plan_hazards(struct run *r, const struct settings *s, struct diag *d,
                          struct engine *engine, bool rule) {
   run_begin(r, s, d);
-  ok(d, run_load_model(r));
-  ok(d, run_load_policy(r));
+  expect_ok(d, run_load_model(r));
+  expect_ok(d, run_load_policy(r));
   r->engine = engine;
   r->policy.promotion_rounds = 0;
   if (!rule)
     r->policy.max_lost_fraction = 0;
-  ok(d, run_open_samples(r, &r->policy.hold_out));
-  ok(d, run_trace(r));
-  ok(d, run_plan(r));
+  expect_ok(d, run_open_samples(r, &r->policy.hold_out));
+  expect_ok(d, run_trace(r));
+  expect_ok(d, run_plan(r));
 }
 
 static int value_of(const struct run *r, const char *label) {
@@ -499,8 +462,8 @@ static double error_of(const struct run *r, const char *output) {
 }
 
 static void finish_hazards(struct run *r, struct diag *d) {
-  ok(d, run_rewrite(r));
-  ok(d, run_verify(r));
+  expect_ok(d, run_rewrite(r));
+  expect_ok(d, run_verify(r));
 }
 
 static const char *const swamped = "swamped_residual.sum";
@@ -573,5 +536,5 @@ int main(void) {
       cmocka_unit_test(step_rule_keeps_swamped_sums_of_the_hazards_right),
       cmocka_unit_test(without_the_step_rule_swamped_sums_of_the_hazards_go_wrong),
   };
-  return cmocka_run_group_tests(tests, open_engine, close_engine);
+  return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
 }
