@@ -151,6 +151,15 @@ bool glob_match(const char *pattern, const char *text) {
   return *pattern == '\0';
 }
 
+bool claim_names(const struct claim *c, const char *output) {
+  if (!c->outputs)
+    return true;
+  for (const char **glob = c->outputs; *glob; glob++)
+    if (glob_match(*glob, output))
+      return true;
+  return false;
+}
+
 static bool any_glob(const char *const *globs, const char *text) {
   for (; *globs; globs++)
     if (glob_match(*globs, text))

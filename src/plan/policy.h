@@ -56,6 +56,8 @@ struct claim {
   const char *why;       // a sentence, or NULL
 };
 
+bool claim_names(const struct claim *c, const char *output);  // by its globs, if it has any
+
 enum constants_rule { CONSTANTS_KEEP_WIDE, CONSTANTS_SATURATE, CONSTANTS_INFINITY };
 const char *constants_rule_name(enum constants_rule c);
 

@@ -122,8 +122,7 @@ static void warn_of_idle_claims(const struct verification *v, struct diag *d) {
     const struct claim *claim = &v->plan->claims[i];
     bool matched = !claim->outputs;
     for (size_t k = 0; k < v->twin.n_outputs && !matched; k++)
-      for (const char **glob = claim->outputs; *glob && !matched; glob++)
-        matched = glob_match(*glob, v->twin.outputs[2 * k]);
+      matched = claim_names(claim, v->twin.outputs[2 * k]);
     const char *near = matched ? NULL : nearest_output(v, claim->outputs);
     if (!matched)
       diag_warn(d, "claim \"%s\" names no output of the model: %s%s%s", claim->id,

@@ -53,12 +53,7 @@ static bool applies(const struct claim *claim, const struct verdict_output *outp
   if (is_exact(output, source) && claim->metric != METRIC_TOP1 &&
       claim->metric != METRIC_MATCHED_ROWS)
     return false;
-  if (!claim->outputs)
-    return true;
-  for (const char **glob = claim->outputs; *glob; glob++)
-    if (glob_match(*glob, output->name))
-      return true;
-  return false;
+  return claim_names(claim, output->name);
 }
 
 static bool holds_in_place(const struct claim *claim, const struct compare *c) {

@@ -8,9 +8,10 @@
 
 #include <math.h>
 
-static const struct claim *rows_claim(const struct plan *p) {
+// What is claimed of the rows of that output, or NULL: then it is compared in place.
+static const struct claim *rows_claim(const struct plan *p, const char *output) {
   for (int i = 0; i < p->n_claims; i++)
-    if (p->claims[i].metric == METRIC_MATCHED_ROWS)
+    if (p->claims[i].metric == METRIC_MATCHED_ROWS && claim_names(&p->claims[i], output))
       return &p->claims[i];
   return NULL;
 }
@@ -27,22 +28,24 @@ static int rows_of(struct verdict *v, int selection, double tolerance) {
 }
 
 void rows_find(struct verdict *v, struct graph *source, const struct plan *p, struct arena *a) {
-  const struct claim *claim = rows_claim(p);
   size_t n = (size_t)v->n_outputs;
   int *values = arena_array(a, n, sizeof *values), *nodes = arena_array(a, n, sizeof *nodes);
   int *axes = arena_array(a, n, sizeof *axes);
+  bool claimed = false;
   v->rows = arena_array(a, n, sizeof *v->rows);
   for (size_t k = 0; k < n; k++) {
+    claimed = claimed || rows_claim(p, v->outputs[k].name);
     values[k] = v->outputs[k].value;
     nodes[k] = -1;
     for (int set = 0; set < ALL_SETS; set++)
       compare_init(&v->outputs[k].paired[set]);
   }
-  if (claim)
+  if (claimed)
     selection_find(source, values, n, nodes, axes);
   for (size_t k = 0; k < n; k++) {
+    const struct claim *claim = rows_claim(p, v->outputs[k].name);
     v->outputs[k].axis = axes[k];
-    v->outputs[k].rows = nodes[k] >= 0 ? rows_of(v, nodes[k], claim->tolerance) : -1;
+    v->outputs[k].rows = claim && nodes[k] >= 0 ? rows_of(v, nodes[k], claim->tolerance) : -1;
   }
 }
 

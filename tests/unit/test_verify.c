@@ -337,6 +337,12 @@ static void verify_pairs_rows_that_changed_places(void **state) {
   for (int i = 0; i < v.n_claims; i++)
     assert_true(v.claims[i].holds_in_engine);
 
+  // What the claim does not name is compared in place.
+  static const char *only[] = {"best", NULL};
+  list[1].outputs = only;
+  verify(f, &v);
+  assert_true(!v.holds && v.outputs[2].rows < 0 && v.outputs[0].rows == 0);
+
   f->policy.n_claims = 1;
   planning_decide(f);
   verify(f, &v);
