@@ -390,7 +390,13 @@ static enum status run_session(struct run *r, struct engine *engine, struct diag
   recorder_action(r->options->recorder, "while it loaded the model");
   enum status status =
       session_open(&r->session, engine, r->model->bytes, r->model->size, &options, d);
-  if (status == STATUS_ENGINE && !d->hint[0])
+  int raised = r->graph->model->raised_to;
+  if (status == STATUS_ENGINE && !d->hint[0] && raised)
+    diag_hint(d,
+              "The model's opset was raised to %d. A newer ONNX Runtime (--ort) may know it, or a "
+              "lower --raise-opset may do.",
+              raised);
+  else if (status == STATUS_ENGINE && !d->hint[0])
     diag_hint(d,
               "Does ONNX Runtime load the model elsewhere? Another version (--ort) may know more.");
   return status == STATUS_OK ? run_steps(r, d) : status;

@@ -20,6 +20,13 @@ fi
 
 say() { echo "  $*" >&2; }
 
+# engine_knows_opset N: this ONNX Runtime runs models of that opset; one that does not is asked for nothing
+# more, and says which is its newest.
+engine_knows_opset() {
+  narrowcast convert "$digits/digits.onnx" --raise-opset "$1" --random 1 -o knows.onnx >/dev/null 2>knows ||
+    ! grep -q 'Current official support for domain ai.onnx is till opset' knows
+}
+
 # with_code N ARGUMENT...: runs narrowcast with them; stdout goes to `out`, stderr to `err`. Fails
 # unless it ends with exit code N.
 with_code() {

@@ -99,7 +99,7 @@ test_the_plan_counts_the_nodes_and_bytes_that_the_rewrite_adds() {
   done
   for model in "$digits/digits.onnx" "$hazards/hazards.onnx" "$tiny/constants.onnx"; do
     same_costs "$model" --policy fp8 --raise-opset 19
-    same_costs "$model" --policy fp4 --raise-opset 23
+    ! engine_knows_opset 23 || same_costs "$model" --policy fp4 --raise-opset 23
   done
   # A graph that reads one tensor in one format at two scales.
   [ -z "${NARROWCAST_MODELS:-}" ] || same_costs "$NARROWCAST_MODELS/basic_pitch/model.onnx"
