@@ -2,6 +2,8 @@
 // within a call, piece by piece in the order of the merges, so that they do not depend on threads.
 #include "compare.h"
 
+#include "elementary.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -223,7 +225,7 @@ double compare_sqnr_db(const struct compare *c) {
     return -INFINITY;
   if (c->sum_error == 0)
     return INFINITY;
-  return 10 * log10(c->sum_reference / c->sum_error);
+  return elementary_decibels(c->sum_reference / c->sum_error);
 }
 
 double compare_top1(const struct compare *c) {

@@ -1,6 +1,8 @@
 // The terms of sums, by index arithmetic alone. Written for a few sampled outputs, not for speed.
 #include "gather.h"
 
+#include "elementary.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -271,7 +273,7 @@ void gather_apply(enum gather_transform how, double *terms, size_t n) {
     case GATHER_ABS: terms[i] = fabs(x); break;
     case GATHER_SQUARE:
     case GATHER_VARIANCE: terms[i] = x * x; break;
-    case GATHER_EXP: terms[i] = exp(x); break;
+    case GATHER_EXP: terms[i] = elementary_exp(x); break;
     default: break;
     }
   }

@@ -7,13 +7,14 @@
 #include "round.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-// Fusing a product and a sum would skip a rounding. GCC knows no such pragma, and does not fuse
-// with -std=c11.
-#if defined(__clang__) || !defined(__GNUC__)
-#pragma STDC FP_CONTRACT OFF
+// Here and in all statistics each operation rounds to its type, so that the bits are the same on
+// every machine. -ffp-contract=off, which CMakeLists.txt sets, sees to the rest.
+#if FLT_EVAL_METHOD != 0 || defined(__FAST_MATH__)
+#error "float and double must be computed as such: use SSE2 instead of x87, and no -ffast-math"
 #endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

@@ -8,6 +8,7 @@
 #include "stats.h"
 
 #include "arena.h"
+#include "elementary.h"
 
 #include <assert.h>
 #include <math.h>
@@ -659,6 +660,6 @@ struct stats_fit stats_fit(const struct stats *s, enum format_id f, int scale_lo
       .sqnr_db = INFINITY,
   };
   if (sums.noise > 0)
-    fit.sqnr_db = 10 * log10(sums.signal / sums.noise);
+    fit.sqnr_db = elementary_decibels(sums.signal / sums.noise);
   return fit;
 }

@@ -3,6 +3,7 @@
 // point 2).
 #include "plan_fit.h"
 
+#include "elementary.h"
 #include "plan_quantise.h"
 #include "round.h"
 #include "tensor.h"
@@ -249,7 +250,7 @@ static enum status constants_test(const struct fits *f, int v, enum format_id fo
           c.absmax > 0 ? formats[format].max / ldexp((double)c.absmax, scale_log2) : INFINITY,
       .zero_fraction = (double)c.rounded.zero / total,
       .subnormal_fraction = (double)c.rounded.subnormal / total,
-      .sqnr_db = c.noise > 0 ? 10 * log10(c.signal / c.noise) : INFINITY,
+      .sqnr_db = c.noise > 0 ? elementary_decibels(c.signal / c.noise) : INFINITY,
   };
   enum reason ignored;
   bool added = !policy->ftz && only_added(f->graph, v, !(c.least < c.most));

@@ -3,6 +3,7 @@
 // gain against the QuantizeLinears that they share.
 #include "plan_quantise.h"
 
+#include "elementary.h"
 #include "mincut.h"
 #include "round.h"
 #include "tensor.h"
@@ -201,7 +202,7 @@ static enum reason test_weight(const struct quantising *q, const struct tensor *
   pass_over(q->graph->model, t, &mode, &sums);
   out->zero_fraction = (double)sums.count.zero / (double)sums.nonzero;
   out->subnormal_fraction = (double)sums.count.subnormal / (double)sums.nonzero;
-  out->sqnr_db = sums.noise > 0 ? 10 * log10(sums.signal / sums.noise) : INFINITY;
+  out->sqnr_db = sums.noise > 0 ? elementary_decibels(sums.signal / sums.noise) : INFINITY;
   const struct policy *policy = q->fits->policy;
   why = lost_too_much(out, policy->constant_max_zero_fraction,
                       policy->constant_max_subnormal_fraction);

@@ -3,6 +3,7 @@
 // before.
 #include "plan_weights.h"
 
+#include "elementary.h"
 #include "plan_quantise.h"
 #include "round.h"
 #include "tensor.h"
@@ -98,7 +99,7 @@ static void measure(const struct plan *p, const struct blocks *b, const float *x
   arena_free(&scratch);
   out->zero_fraction = nonzero ? (double)count.zero / (double)nonzero : 0;
   out->subnormal_fraction = nonzero ? (double)count.subnormal / (double)nonzero : 0;
-  out->sqnr_db = noise > 0 ? 10 * log10(signal / noise) : INFINITY;
+  out->sqnr_db = noise > 0 ? elementary_decibels(signal / noise) : INFINITY;
 }
 
 // Bytes that the weight takes as it is and in blocks, for all formats and scales in which products

@@ -33,7 +33,6 @@ static void move_to(struct scale_track *t, int scale) {
 struct scale_track scale_over_windows(const struct stats *s, enum format_id f,
                                       const struct scale_rule *rule, int *windows) {
   struct scale_track track = {0};
-  double step = log2(rule->hysteresis);
   int current = 0;
   for (size_t w = 0; w < s->n_windows; w++) {
     double absmax = (double)s->windows[w].absmax;
@@ -43,7 +42,8 @@ struct scale_track scale_over_windows(const struct stats *s, enum format_id f,
       if (!track.known) {
         begin_track(&track, wanted);
         current = wanted;
-      } else if (wanted != current && (overflows || wanted - current >= step)) {
+      } else if (wanted != current &&
+                 (overflows || ldexp(1, wanted - current) >= rule->hysteresis)) {
         move_to(&track, wanted);
         current = wanted;
       }
@@ -51,6 +51,6 @@ struct scale_track scale_over_windows(const struct stats *s, enum format_id f,
     if (windows)
       windows[w] = current;
   }
-  track.unstable = track.highest - track.lowest > log2(rule->max_spread);
+  track.unstable = ldexp(1, track.highest - track.lowest) > rule->max_spread;
   return track;
 }
