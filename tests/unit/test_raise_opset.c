@@ -99,6 +99,17 @@ static double engine_difference(const struct graph *g) {
   return halves ? ldexp(sqrt(halves), -11) : allowed;
 }
 
+// The engine did not load a model for its opset: it says so, or it lacks an operator that ONNX has
+// there.
+static bool opset_is_unknown(const struct both *b, int opset) {
+  static const char lacks[] = "No Op registered for ";
+  char op[64];
+  const char *at = strstr(b->d.message, lacks);
+  if (at && sscanf(at + strlen(lacks), "%63s", op) == 1)
+    return schema_find(&b->schemas, "", op, opset) != NULL;
+  return strstr(b->d.message, UNKNOWN_OPSET) != NULL;
+}
+
 static void expect_same_bits(struct both *b, const struct model *before, const struct graph *g,
                              const struct model *after, const struct graph *raised) {
   for (size_t step = 0; step < samples_count(b->samples); step++) {
@@ -111,7 +122,7 @@ static void expect_same_bits(struct both *b, const struct model *before, const s
       return;
     }
     struct session *second = run(b, after, raised, step, y, &n_y);
-    if (!second && strstr(b->d.message, UNKNOWN_OPSET)) {
+    if (!second && opset_is_unknown(b, after->raised_to)) {
       print_message("the engine does not know opset %d\n", after->raised_to);
       diag_clear(&b->d);
       session_close(first);
@@ -476,7 +487,8 @@ static void withdrawn_operators_are_written_out(void **state) {
   struct planning *f = begin(state, 9);
   build_input(&f->b, "x", "float[1,2,5,4]");
   Onnx__NodeProto *n = build_node(&f->b, "Affine", "x", "affine");
-  build_float(&f->b, n, "alpha", 1.5f);
+  // The factors are powers of two: the engine's kernels fuse product and sum on arm64.
+  build_float(&f->b, n, "alpha", -2);
   build_float(&f->b, n, "beta", 0.25f);
   n = build_node(&f->b, "ImageScaler", "x", "image");
   build_float(&f->b, n, "scale", 0.5f);
