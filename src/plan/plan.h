@@ -256,6 +256,12 @@ bool plan_is_identity(const struct plan *p);
 enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k);
 enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k);
 
+// The same if the node ran in `format`, and at an opset that takes it wherever that may be.
+enum format_id plan_supposed_input(const struct graph *g, const struct plan *p, int n, int k,
+                                   enum format_id format);
+enum format_id plan_supposed_output(const struct graph *g, const struct plan *p, int n, int k,
+                                    enum format_id format);
+
 // Whether node n reads input k in the operand format.
 bool plan_is_narrow_operand(const struct graph *g, const struct plan *p, int n, int k);
 

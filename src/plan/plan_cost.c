@@ -310,15 +310,23 @@ static double operand_bytes(const struct costs *c, const struct plan *p, int v, 
                             : elements * element_bytes(c->graph, v, p->operand_format);
 }
 
-static double count_bytes(const struct costs *c, const struct plan *p, int n, enum moves moves) {
+// Of node n as p has it, or, unless `supposed` is FORMAT_COUNT, as if it ran in that format.
+static double count_bytes(const struct costs *c, const struct plan *p, int n,
+                          enum format_id supposed) {
   const struct node *node = &c->graph->nodes[n];
+  const struct graph *g = c->graph;
+  enum moves moves = c->ops[n]->moves;
+  bool as_planned = supposed == FORMAT_COUNT;
   double written = 0, bytes = 0;
   for (int k = 0; k < node->n_outputs; k++) {
     int v = node->outputs[k];
     if (v < 0)
       continue;
     written += c->elements[v];
-    bytes += c->elements[v] * element_bytes(c->graph, v, plan_output_format(c->graph, p, n, k));
+    bytes +=
+        c->elements[v] * element_bytes(g, v,
+                                       as_planned ? plan_output_format(g, p, n, k)
+                                                  : plan_supposed_output(g, p, n, k, supposed));
   }
   for (int k = 0; k < node->n_inputs; k++) {
     int v = node->inputs[k];
@@ -327,29 +335,37 @@ static double count_bytes(const struct costs *c, const struct plan *p, int n, en
     double read = c->elements[v];
     if (k == 0 && moves == MOVES_SELECTED && read > written)
       read = written;
-    if (plan_is_narrow_operand(c->graph, p, n, k))
+    if (as_planned && plan_is_narrow_operand(g, p, n, k))
       bytes += operand_bytes(c, p, v, read);
     else
-      bytes += read * element_bytes(c->graph, v, plan_input_format(c->graph, p, n, k));
+      bytes += read * element_bytes(g, v,
+                                    as_planned ? plan_input_format(g, p, n, k)
+                                               : plan_supposed_input(g, p, n, k, supposed));
   }
   return bytes;
 }
 
-struct node_cost costs_node(const struct costs *c, const struct plan *p, int n) {
+static struct node_cost cost_of(const struct costs *c, const struct plan *p, int n,
+                                enum format_id supposed) {
   const struct op_cost *op = c->ops[n];
   const struct target *t = c->target;
-  enum format_id f = p->nodes[n].format;
+  bool as_planned = supposed == FORMAT_COUNT;
+  enum format_id f = as_planned ? p->nodes[n].format : supposed;
   if (op->moves == MOVES_NOTHING || c->executions[n] == 0)
     return (struct node_cost){0, 0};
-  double bytes = count_bytes(c, p, n, op->moves);
+  double bytes = count_bytes(c, p, n, supposed);
   double throughput = op->work == WORK_ELEMENTS ? t->vector[f] : t->matrix[f];
-  if (p->nodes[n].narrow_operands && t->matrix[p->operand_format] > 0)
+  if (as_planned && p->nodes[n].narrow_operands && t->matrix[p->operand_format] > 0)
     throughput = t->matrix[p->operand_format];
   double arithmetic = count_work(c, n, op) / throughput * t->bandwidth;
   return (struct node_cost){
       .time = c->executions[n] * (fmax(arithmetic, bytes) + t->overhead * t->bandwidth),
       .bytes = c->executions[n] * bytes,
   };
+}
+
+struct node_cost costs_node(const struct costs *c, const struct plan *p, int n) {
+  return cost_of(c, p, n, FORMAT_COUNT);
 }
 
 // A multiplication of v by a power of two, read and written in fp32.
@@ -445,19 +461,15 @@ static void add_value(const struct costs *c, struct plan *p, int v, struct arena
   add_memory(c, p, v, copies, n);
 }
 
-// What each node would take in each format of the ladder, its own or not.
+// What each node would take in each format of the ladder, its own or not, and at whatever opset
+// that takes: so a plan shows what a higher one would save.
 static void model_seconds(const struct costs *c, struct plan *p, struct arena *a) {
   size_t rungs = (size_t)p->n_ladder;
   p->seconds = arena_array(a, (size_t)p->n_nodes * rungs, sizeof *p->seconds);
-  for (int n = 0; n < p->n_nodes; n++) {
-    struct node_plan chosen = p->nodes[n];
-    p->nodes[n].narrow_operands = false;
-    for (size_t r = 0; r < rungs; r++) {
-      p->nodes[n].format = p->ladder[r];
-      p->seconds[(size_t)n * rungs + r] = costs_node(c, p, n).time / c->target->bandwidth;
-    }
-    p->nodes[n] = chosen;
-  }
+  for (int n = 0; n < p->n_nodes; n++)
+    for (size_t r = 0; r < rungs; r++)
+      p->seconds[(size_t)n * rungs + r] =
+          cost_of(c, p, n, p->ladder[r]).time / c->target->bandwidth;
 }
 
 void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, struct arena *a) {
@@ -466,13 +478,8 @@ void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, st
   double unable = 0;
   *total = (struct plan_costs){.target = c->target->name, .target_version = c->target->version};
   for (int n = 0; n < p->n_nodes; n++) {
-    struct node_plan *node = &p->nodes[n];
-    struct node_plan chosen = *node;
-    struct node_cost after = costs_node(c, p, n);
-    node->format = FORMAT_FP32;
-    node->narrow_operands = false;
-    struct node_cost before = costs_node(c, p, n);
-    *node = chosen;
+    const struct node_plan *node = &p->nodes[n];
+    struct node_cost after = costs_node(c, p, n), before = cost_of(c, p, n, FORMAT_FP32);
     total->time_before += before.time;
     total->time_after += after.time;
     total->traffic_before += before.bytes;

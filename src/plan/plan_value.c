@@ -51,15 +51,21 @@ int plan_followed_variable(const struct graph *g, int n, int k) {
   return FOLLOWS_NOTHING;
 }
 
-static enum format_id wanted_format(const struct graph *g, const struct plan *p, int n, int v,
-                                    const struct formal *f) {
+// That of a place with formal f, if the node runs in `format`, at an opset that takes it there.
+static enum format_id supposed_format(const struct graph *g, const struct plan *p, int n, int v,
+                                      const struct formal *f, enum format_id format) {
   if (!graph_is_fp32(g, v))
     return FORMAT_COUNT;
-  const struct node_plan *node = &p->nodes[n];
-  if (node->format == FORMAT_FP32 || !changeable(f) || (node->wide_vars >> f->var & 1) ||
-      !schema_allows(g->nodes[n].schema, f->var, formats[node->format].onnx_type))
-    return FORMAT_FP32;
-  return node->format;
+  return changeable(f) && !(p->nodes[n].wide_vars >> f->var & 1) ? format : FORMAT_FP32;
+}
+
+static enum format_id wanted_format(const struct graph *g, const struct plan *p, int n, int v,
+                                    const struct formal *f) {
+  enum format_id format = supposed_format(g, p, n, v, f, p->nodes[n].format);
+  bool narrow = format != FORMAT_COUNT && format != FORMAT_FP32;
+  return narrow && !schema_allows(g->nodes[n].schema, f->var, formats[format].onnx_type)
+             ? FORMAT_FP32
+             : format;
 }
 
 // Operators that look at the shape of their input alone take it in whatever format it is stored.
@@ -74,6 +80,22 @@ static enum format_id taken_format(const struct graph *g, const struct plan *p, 
     return FORMAT_COUNT;
   return wanted_format(g, p, n, node->inputs[k],
                        node->schema ? schema_input(node->schema, k) : NULL);
+}
+
+enum format_id plan_supposed_input(const struct graph *g, const struct plan *p, int n, int k,
+                                   enum format_id format) {
+  const struct node *node = &g->nodes[n];
+  if (plan_reads_shape_only(node))
+    return FORMAT_COUNT;
+  return supposed_format(g, p, n, node->inputs[k],
+                         node->schema ? schema_input(node->schema, k) : NULL, format);
+}
+
+enum format_id plan_supposed_output(const struct graph *g, const struct plan *p, int n, int k,
+                                    enum format_id format) {
+  const struct node *node = &g->nodes[n];
+  return supposed_format(g, p, n, node->outputs[k],
+                         node->schema ? schema_output(node->schema, k) : NULL, format);
 }
 
 enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k) {

@@ -61,7 +61,7 @@ static void print_value_remedy(const struct review *r, const struct review_value
   case REASON_OVERFLOW:
     fprintf(out, "its magnitude below %.4g, or a margin of at most %.3g", formats[f].max / margin,
             v->fit.headroom);
-    if (wider_format(f))
+    if (wider_format(f) && r->ladder[1] == FORMAT_FP32)
       fprintf(out, ", or %s in the ladder", wider_format(f));
     break;
   case REASON_CONSTANT:
@@ -120,11 +120,17 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
   if (f->id == FORMAT_FP32)
     return;  // nothing was tried
   print_line("range", out);
-  fprintf(out, "largest magnitude %.4g; %s ends at %.5g, %s times that", v->fit.absmax, f->name,
-          f->max, units_factor(v->fit.headroom, factor));
+  fprintf(out, "largest magnitude %.4g", v->fit.absmax);
+  if (v->scale_log2)
+    fprintf(out, ", %.4g as it is stored", ldexp(v->fit.absmax, v->scale_log2));
+  if (v->fit.absmax > 0)
+    fprintf(out, "; %s ends at %.5g, %s times that", f->name, f->max,
+            units_factor(v->fit.headroom, factor));
   double needed = v->constant || isnan(t->margin) ? 1 : t->margin;
-  fprintf(out, ", at least %.3g: %s\n", needed,
-          v->fit.reason == REASON_OVERFLOW || v->fit.headroom < needed ? "FAILS" : "passes");
+  if (v->fit.absmax > 0)
+    fprintf(out, ", at least %.3g: %s", needed,
+            v->fit.reason == REASON_OVERFLOW || v->fit.headroom < needed ? "FAILS" : "passes");
+  fprintf(out, "\n");
   print_share("zero", v->fit.zero_fraction,
               v->constant ? t->constant_max_zero_fraction : t->max_zero_fraction, out);
   print_share("subnormal", v->fit.subnormal_fraction,
@@ -256,6 +262,8 @@ static void print_value_outcome(const struct review *r, const struct review_valu
     double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
     fprintf(out, "it fails for %s if its magnitude grows %s times", name_of(r->ladder[0]),
             units_factor(v->fit.headroom / margin, factor));
+    if (margin != 1)
+      fprintf(out, ", since a margin of %.3g is kept", margin);
   }
   fprintf(out, "\n");
 }

@@ -12,9 +12,10 @@ enum { GROUPS_SHOWN = 30, NODES_SHOWN = 3 };
 
 struct group {
   enum reason reason;
-  const char *subject;  // rule, tensor or operator; "" if the reason says it all
-  int opset;            // REASON_SCHEMA
-  double gain;          // s per run
+  const char *subject;   // rule, tensor or operator; "" if the reason says it all
+  enum format_id tried;  // what the reason is about: not always the format that is asked about
+  int opset;             // REASON_SCHEMA
+  double gain;           // s per run
   int nodes, first[NODES_SHOWN];
 };
 
@@ -48,6 +49,8 @@ static const char *subject_of(const struct review_node *n, const struct question
 // By what groups are ranked. The plan has no time of a product with narrow operands: then it is the
 // time that the product takes, of which they could save a part.
 static double gain(const struct review_node *n, const struct question *q) {
+  if (!q->operands && n->reason == REASON_SCHEMA && n->tried == q->format && n->opset == 0)
+    return 0;  // no opset takes it
   double seconds = n->seconds[n->format] - (q->operands ? 0 : n->seconds[q->format]);
   return isnan(seconds) ? 0 : seconds;
 }
@@ -69,11 +72,13 @@ static int collect(const struct review *r, const struct question *q, struct grou
       continue;
     enum reason reason = reason_of(node, q);
     const char *subject = subject_of(node, q);
-    int g = map_get(&known, (int)reason, subject);
+    enum format_id tried = q->operands ? q->format : node->tried;
+    int kind = (int)reason * FORMAT_COUNT + (int)tried;
+    int g = map_get(&known, kind, subject);
     if (g < 0) {
       g = count++;
-      map_put(&known, (int)reason, subject, g);
-      groups[g] = (struct group){.reason = reason, .subject = subject};
+      map_put(&known, kind, subject, g);
+      groups[g] = (struct group){.reason = reason, .subject = subject, .tried = tried};
     }
     struct group *group = &groups[g];
     if (!q->operands && node->opset > group->opset)
@@ -87,7 +92,15 @@ static int collect(const struct review *r, const struct question *q, struct grou
   return count;
 }
 
-static void print_group(const struct review *r, const struct group *g, FILE *out) {
+// A reason that is about numbers of a format, or its type.
+static bool is_of_format(enum reason reason) {
+  return reason == REASON_OVERFLOW || reason == REASON_ZERO || reason == REASON_SUBNORMAL ||
+         reason == REASON_CONSTANT || reason == REASON_SCHEMA || reason == REASON_RESOLUTION ||
+         reason == REASON_STEP || reason == REASON_UNSTABLE || reason == REASON_SCORES;
+}
+
+static void print_group(const struct review *r, const struct question *q, const struct group *g,
+                        FILE *out) {
   fprintf(out, "%8.3g us  %d node%s: ", 1e6 * g->gain, g->nodes, PLURAL(g->nodes));
   if (g->reason == REASON_NONE)
     fprintf(out, "got another format of the ladder, which was wanted more");
@@ -95,7 +108,10 @@ static void print_group(const struct review *r, const struct group *g, FILE *out
     fprintf(out, "%s", reason_text(g->reason));
   if (g->subject[0])
     fprintf(out, " (%s)", g->subject);
-  if (g->opset)
+  if (g->tried != q->format && is_of_format(g->reason))
+    fprintf(out, "; that is of %s, which was tried first: a plan for %s alone has its own reason",
+            formats[g->tried].name, formats[q->format].name);
+  else if (g->opset)
     fprintf(out, "; opset %d would do", g->opset);
   fprintf(out, "\n             ");
   for (int k = 0; k < g->nodes && k < NODES_SHOWN; k++)
@@ -112,9 +128,10 @@ static bool in_ladder(const struct review *r, enum format_id f) {
   return false;
 }
 
-static void print_groups(const struct review *r, const struct group *groups, int count, FILE *out) {
+static void print_groups(const struct review *r, const struct question *q,
+                         const struct group *groups, int count, FILE *out) {
   for (int g = 0; g < count && g < GROUPS_SHOWN; g++)
-    print_group(r, &groups[g], out);
+    print_group(r, q, &groups[g], out);
   if (count > GROUPS_SHOWN)
     fprintf(out, "and %d reasons more, which would save less\n", count - GROUPS_SHOWN);
 }
@@ -133,7 +150,7 @@ static void rank_nodes(const struct review *r, enum format_id f, FILE *out, stru
     fprintf(out, "; in it they would save %.3g of %.3g us, as modelled for %s, Casts not counted",
             1e6 * saved, 1e6 * r->time_after, r->target ? r->target : "its target");
   fprintf(out, "\n");
-  print_groups(r, groups, count, out);
+  print_groups(r, &q, groups, count, out);
 }
 
 static void rank_products(const struct review *r, FILE *out, struct arena *a) {
@@ -153,7 +170,7 @@ static void rank_products(const struct review *r, FILE *out, struct arena *a) {
     fprintf(out, "; they take %.3g of %.3g us, as modelled for %s, and could save a part of that",
             1e6 * seconds, 1e6 * r->time_after, r->target ? r->target : "its target");
   fprintf(out, "\n");
-  print_groups(r, groups, count, out);
+  print_groups(r, &q, groups, count, out);
 }
 
 const char *review_formats(const struct review *r, struct arena *a) {

@@ -120,6 +120,59 @@ static void why_not_puts_the_largest_saving_first(void **state) {
   assert_non_null(strstr(text, "3 of 4 float nodes are not fp16"));
 }
 
+// A Conv, which takes bf16 from opset 22 on, whose result is too large for fp16.
+static void build_conv(struct planning *f) {
+  build_input(&f->b, "x", "float[1,1,2,2]");
+  build_floats(&f->b, "w", "float[1,1,1,1]", (float[]){1});
+  build_node(&f->b, "Conv", "x w", "y");
+  build_output(&f->b, "y", "float[1,1,2,2]");
+  planning_index(f);
+  planning_see(f, "y", (float[]){7e4f}, 1);
+}
+
+static enum status why_not_bf16(struct planning *f, FILE *out) {
+  struct review r = read_back(f, planning_path(f, "plan.json"));
+  return review_why_not(&r, FORMAT_BF16, out, &f->arena, &f->d);
+}
+
+static void why_not_counts_what_a_higher_opset_would_save(void **state) {
+  struct planning *f = *state;
+  build_conv(f);
+  planning_ladder(f, FORMAT_BF16, FORMAT_COUNT);
+  planning_decide(f);
+  assert_int_equal(f->p.nodes[0].reason, REASON_SCHEMA);
+  assert_true(f->p.seconds[0] < f->p.seconds[1]);
+  written(f, "plan.json");
+  assert_non_null(strstr(printed(f, why_not_bf16), "opset 22 would do"));
+}
+
+static void why_not_says_of_which_format_a_reason_is(void **state) {
+  struct planning *f = *state;
+  build_conv(f);
+  planning_ladder(f, FORMAT_FP16, FORMAT_BF16);
+  planning_decide(f);
+  assert_int_equal(f->p.nodes[0].format, FORMAT_FP32);
+  written(f, "plan.json");
+  const char *text = printed(f, why_not_bf16);
+  assert_non_null(strstr(text, "that is of fp16, which was tried first"));
+  assert_null(strstr(printed(f, why_not_fp16), "which was tried first"));
+}
+
+static enum status explain_scaled(struct planning *f, FILE *out) {
+  struct review r = read_back(f, planning_path(f, "plan.json"));
+  r.values[map_get(&r.values_by_label, 0, "h")].scale_log2 = -1;
+  return review_explain(&r, NULL, "h", out, &f->d);
+}
+
+static void explain_says_what_a_scaled_value_is_stored_as(void **state) {
+  struct planning *f = *state;
+  build(f);
+  planning_see(f, "h", (float[]){4096}, 1);
+  planning_decide(f);
+  written(f, "plan.json");
+  assert_non_null(strstr(printed(f, explain_scaled), "magnitude 4096, 2048 as it is stored"));
+}
+
 static void diff_counts_decisions_and_not_numbers(void **state) {
   struct planning *f = *state;
   build(f);
@@ -231,6 +284,9 @@ int main(void) {
       TEST(review_links_values_with_their_nodes),
       TEST(explain_holds_numbers_against_thresholds),
       TEST(why_not_puts_the_largest_saving_first),
+      TEST(why_not_counts_what_a_higher_opset_would_save),
+      TEST(why_not_says_of_which_format_a_reason_is),
+      TEST(explain_says_what_a_scaled_value_is_stored_as),
       TEST(diff_counts_decisions_and_not_numbers),
       TEST(review_tells_the_operand_format_from_the_ladder),
       TEST(review_refuses_every_truncation),
