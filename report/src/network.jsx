@@ -7,7 +7,7 @@ import { zoom, zoomIdentity } from "d3-zoom";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatsIn, operandFormats } from "./data.js";
 import { Choice, Format, Section, colour, hashOf, usePage, useSize } from "./parts.jsx";
-import { count, number, shown } from "./text.js";
+import { count, number, plural, shown } from "./text.js";
 
 // ---- The map ----
 
@@ -267,7 +267,7 @@ function NodeMap() {
   };
   return (
     <Section id="network" title="Network"
-      note={`${count(data.nodes.length)} nodes with floats in ${count(data.levels)} levels, read like text: inputs at the top left.${printing ? "" : " A node opens at a click; arrow keys go along its edges, Enter opens. Drag to move, + and − to zoom."}`}
+      note={`${plural(data.nodes.length, "node")} with floats in ${plural(data.levels, "level")}, read like text: inputs at the top left.${printing ? "" : " A node opens at a click; arrow keys go along its edges, Enter opens. Drag to move, + and − to zoom."}`}
       tools={<>
         {data.compared && <Choice label="Colour by" value={by} onChange={setBy} options={[["format", "Format"], ["error", "Error"]]} />}
         <div class="choice" role="group" aria-label="Zoom">
@@ -277,7 +277,7 @@ function NodeMap() {
         </div></>}>
       <div class="map">
         <canvas ref={canvas} class={data.nodes.length < 60 ? "small" : ""} tabIndex={0} role="application" aria-roledescription="map of the network"
-          aria-label={`Network of ${data.nodes.length} nodes. Arrow keys move from node to node, Enter opens one.`}
+          aria-label={`Network of ${plural(data.nodes.length, "node")}. Arrow keys move from node to node, Enter opens one.`}
           onKeyDown={onKeyDown} onFocus={() => { state.current.active = true; }}
           onBlur={() => { state.current.active = false; setFocus(null); }}
           onPointerMove={(event) => { if (!event.buttons) setFocus(at(event)); }} onPointerLeave={() => setFocus(null)}
@@ -340,7 +340,7 @@ export function Neighbourhood({ node }) {
       <div class="section-head"><h3>Around it</h3>
         <Choice label="How far" value={hops} onChange={setHops} options={[[1, "1 step"], [2, "2"], [3, "3"]]} /></div>
       <div class="scroll-x around" tabIndex={0} role="region" aria-label="Nodes around it">
-        <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label={`${nodes.size} nodes around ${shown(node.label)}`}>
+        <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label={`${plural(nodes.size, "node")} around ${shown(node.label)}`}>
           {g.edges().map((e) => {
             const { points } = g.edge(e);
             return <path key={`${e.v}-${e.w}`} class="edge" d={`M${points.map((p) => `${p.x},${p.y}`).join("L")}`} />;

@@ -233,12 +233,12 @@ function ClaimRow({ row }) {
     <tr>
       <td><span class={`pill ${claim.holds ? "good" : "bad"}`}>{claim.holds ? "holds" : "fails"}</span></td>
       <td>{metricNames[claim.metric] ?? shown(claim.metric)}</td>
-      <td class="num"><Measured claim={claim} /></td>
-      <td class="num"><span class="quiet">{isLowerBound(claim.metric) ? "≥" : "≤"}</span> {number(toNumber(claim.limit), 4)}</td>
-      <td><Used claim={claim} /></td>
-      <td>{of > 1 && alike ? `all ${plural(of, "output")}` : <OpenLabel label={claim.output} />}
+      <td class="num" data-name="Measured"><Measured claim={claim} /></td>
+      <td class="num" data-name="Limit"><span class="quiet">{isLowerBound(claim.metric) ? "≥" : "≤"}</span> {number(toNumber(claim.limit), 4)}</td>
+      <td data-name="Of the limit"><Used claim={claim} /></td>
+      <td class="long" data-name="Output">{of > 1 && alike ? `all ${plural(of, "output")}` : <OpenLabel label={claim.output} />}
         {of > 1 && !alike && <small class="block">the worst of {count(of)} outputs</small>}</td>
-      <td>{claim.worst_sample && !(of > 1 && alike) ? <Name>{claim.worst_sample}</Name> : <span class="quiet">–</span>}</td>
+      <td class="long" data-name="Worst sample">{claim.worst_sample && !(of > 1 && alike) ? <Name>{claim.worst_sample}</Name> : <span class="quiet">–</span>}</td>
     </tr>
   );
 }
@@ -279,7 +279,7 @@ export function Claims() {
           {all ? "Only what matters" : `All ${count(claims.length)}`}</button>}>
       {claims.length === 0 ? <p class="note">No claim of the policy applies to this model's outputs.</p> :
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Claims and what they measured">
-          <table class="plain">
+          <table class="plain stacks">
             <thead><tr><th><span class="hidden">Result</span></th><th>Claim</th><th class="num">Measured</th>
               <th class="num">Limit</th><th>Of the limit</th><th>Output</th><th>Worst sample</th></tr></thead>
             <tbody>{rows.map((row, k) => <ClaimRow key={k} row={row} />)}</tbody>

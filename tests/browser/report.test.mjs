@@ -510,6 +510,16 @@ for (const width of [400, 900, 1600])
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth));
   }));
 
+for (const width of [400, 480])
+  test(`claims_need_no_scrolling_at_${width}`, async () => {
+    for (const html of [digits, told("narrow-operands", "--policy", "fp8", "--raise-opset", "19").html])
+      await withPage(html, { viewport: { width, height: 900 } }, async (page) => {
+        const table = page.locator("#claims .scroll-x");
+        assert.ok(await table.evaluate((e) => e.scrollWidth <= e.clientWidth));
+        assert.match(await table.locator("tbody tr").first().innerText(), /(holds|fails)/);
+      });
+  });
+
 test("the_largest_real_model_opens", { skip: !process.env.NARROWCAST_MODELS && "NARROWCAST_MODELS is not set" }, async () => {
   const { model } = largestModel();
   const html = convert(model, "largest");
