@@ -87,53 +87,60 @@ NARROWCAST_API void narrowcast_free(struct narrowcast *nc);
 
 /* ---- Errors and warnings ---- */
 
-/* Of the last call: "FILE: node NAME: tensor NAME: MESSAGE", and its parts; what can be done about
- * it. Never NULL: "" where there is nothing. */
+/* What went wrong in the last call: narrowcast_error has it in one line, "FILE: node NAME: tensor
+ * NAME: MESSAGE", the others its parts, and narrowcast_error_hint what can be done about it. Never
+ * NULL: "" where there is nothing to say. */
 NARROWCAST_API const char *narrowcast_error(const struct narrowcast *nc);
 NARROWCAST_API const char *narrowcast_error_hint(const struct narrowcast *nc);
 NARROWCAST_API const char *narrowcast_error_file(const struct narrowcast *nc);
 NARROWCAST_API const char *narrowcast_error_node(const struct narrowcast *nc);
 NARROWCAST_API const char *narrowcast_error_tensor(const struct narrowcast *nc);
 
-/* `warn` gets what is worth knowing and stops nothing, during calls, on the calling thread. It must
- * return, and must not use the handle. NULL, the default: warnings are dropped. */
+/* From now on `warn` is called with each warning: what is worth knowing and stops nothing. It is
+ * called during other calls, on their thread, must return, and must not use the handle. With NULL,
+ * the default, warnings are dropped. */
 NARROWCAST_API void narrowcast_set_warning(struct narrowcast *nc,
                                            void (*warn)(void *context, const char *text),
                                            void *context);
 
 /* ---- Settings ---- */
 
-/* The library of ONNX Runtime, or a folder that holds it; before the first stage that runs it. */
+/* Says which ONNX Runtime to load: the library, or a folder that holds it. Call it before the first
+ * stage that runs a model. */
 NARROWCAST_API enum narrowcast_status narrowcast_set_engine(struct narrowcast *nc,
                                                             const char *path);
-/* Threads of ONNX Runtime, 0 to 1024; 0, the default: all cores. Another number may change last
- * digits. */
+/* How many threads ONNX Runtime uses, 0 to 1024; 0, the default, stands for all cores. Another
+ * number may change last digits of what is measured. */
 NARROWCAST_API enum narrowcast_status narrowcast_set_threads(struct narrowcast *nc, int threads);
-/* What a model may hold before it is unpacked: "messages", "fields", "string_bytes" or "depth" (at
- * most 1000), for larger models than usual; before the model. */
+/* Raises what a model may hold, for larger ones than usual: the number of "messages", of "fields",
+ * "string_bytes" or the "depth" (at most 1000). It is checked before the model is unpacked, so call
+ * it before narrowcast_load_model. */
 NARROWCAST_API enum narrowcast_status narrowcast_set_model_limit(struct narrowcast *nc,
                                                                  const char *name, uint64_t most);
 
 /* ---- What is converted, and by which rules ---- */
 
-/* Once per handle, as all functions that load or open. */
+/* Reads and checks the model. As all functions that load or open, it may succeed once for a
+ * handle. */
 NARROWCAST_API enum narrowcast_status narrowcast_load_model(struct narrowcast *nc,
                                                             const char *path);
 /* The name of a shipped policy ("fp16", "bf16", ...), or a file's path, which has a '/' or a '.'.
  * After the model and before samples, trace and plan: it may raise the model's opset. */
 NARROWCAST_API enum narrowcast_status narrowcast_load_policy(struct narrowcast *nc,
                                                              const char *name_or_path);
-/* Brings the model to this opset, 13 to 26, for formats that its own lacks; before the policy, whose
- * own wish this replaces. narrowcast_load_policy fails if an operator would mean something else
- * there. */
+/* Has the model brought to a newer opset, 13 to 26, for formats that its own lacks. Call it before
+ * narrowcast_load_policy, which raises it, and fails if an operator would mean something else
+ * there; a "raise_opset" of the policy then does not count. */
 NARROWCAST_API enum narrowcast_status narrowcast_raise_opset(struct narrowcast *nc, int opset);
-/* Decisions of a person from a file (formats and scales by node or tensor name), for the next plan,
- * whatever rules and tests say; in place of those of an earlier call. */
+/* Reads a person's decisions from a file: formats and scales by node or tensor name. The next plan
+ * takes them whatever rules and tests say. Those of an earlier call are dropped. */
 NARROWCAST_API enum narrowcast_status narrowcast_read_overrides(struct narrowcast *nc,
                                                                 const char *path);
-/* Overrides of the policy, for the next plan: nodes by a glob of node or tensor names, the later
- * one wins; the ladder ("bf16" and fp32); types of the graph's inputs and outputs ("keep",
- * "narrow"). */
+/* Adjust the policy for the next plan. narrowcast_keep leaves the nodes as they are whose name, or
+ * that of a tensor that they read or write, matches the glob; narrowcast_narrow narrows them where
+ * their values allow it; where two match, the later call wins. narrowcast_set_format has "fp16",
+ * "bf16" or "fp32" tried instead of the policy's formats. narrowcast_set_io says whether the
+ * graph's inputs and outputs "keep" their types or are made "narrow". */
 NARROWCAST_API enum narrowcast_status narrowcast_keep(struct narrowcast *nc, const char *glob);
 NARROWCAST_API enum narrowcast_status narrowcast_narrow(struct narrowcast *nc, const char *glob);
 NARROWCAST_API enum narrowcast_status narrowcast_set_format(struct narrowcast *nc,
@@ -143,25 +150,30 @@ NARROWCAST_API enum narrowcast_status narrowcast_set_io(struct narrowcast *nc,
 
 /* ---- Samples and statistics ---- */
 
-/* A folder (or one file) of .npz, .safetensors or .npy files or of test_data_set_* folders. Some
- * are held out for narrowcast_verify, as the policy (or a plan that was read) says. */
+/* Takes samples from a folder, or one file, of .npz, .safetensors or .npy files or of
+ * test_data_set_* folders. Some of them are held out for narrowcast_verify, as the policy, or a
+ * plan that was read, says. */
 NARROWCAST_API enum narrowcast_status narrowcast_open_samples(struct narrowcast *nc,
                                                               const char *folder);
-/* Made-up samples, 1 to 1000000: then nothing real is measured, and narrowcast_json says so. */
+/* Makes up samples, 1 to 1000000 of them, where there is no data: nothing real is measured then,
+ * and narrowcast_json says so. */
 NARROWCAST_API enum narrowcast_status narrowcast_make_samples(struct narrowcast *nc, uint64_t seed,
                                                               size_t count);
-/* Runs the model over the calibration samples. */
+/* Statistics of every tensor: narrowcast_trace measures them, by running the model over the
+ * calibration samples; narrowcast_read_trace takes those that narrowcast_write_trace, or the
+ * program, wrote to a file. */
 NARROWCAST_API enum narrowcast_status narrowcast_trace(struct narrowcast *nc);
 NARROWCAST_API enum narrowcast_status narrowcast_read_trace(struct narrowcast *nc,
                                                             const char *path);
 NARROWCAST_API enum narrowcast_status narrowcast_write_trace(struct narrowcast *nc,
                                                              const char *path);
 
-/* Of a training: what its weights lose in a narrow format, and which loss scale keeps gradients in
- * range; narrowcast_write_plan has it. Either the model is a step of the training, and before
- * narrowcast_trace each weight's input is named with the output that is its next value
- * ("w=w_new"; once for each), and how many steps to run, 1 to 1000000 (else one for each sample);
- * or there are checkpoints, two or more .onnx or .safetensors files in the order of time, after
+/* For a training: what its weights lose in a narrow format, and which loss scale keeps gradients in
+ * range, then stand in what narrowcast_write_plan writes. If the model is a step of the training,
+ * call narrowcast_add_feedback before narrowcast_trace, once for each weight, with the names of its
+ * input and of the output that is its next value ("w=w_new"); narrowcast_set_steps says how many
+ * steps to run, 1 to 1000000, else it is one for each sample. If there are checkpoints, give two or
+ * more .onnx or .safetensors files in the order of time to narrowcast_trace_checkpoints, after
  * narrowcast_trace or without it. */
 NARROWCAST_API enum narrowcast_status narrowcast_add_feedback(struct narrowcast *nc,
                                                               const char *input_and_output);
@@ -172,23 +184,30 @@ NARROWCAST_API enum narrowcast_status narrowcast_trace_checkpoints(struct narrow
 
 /* ---- The conversion ---- */
 
-/* Plans, rewrites and verifies; promotes what breaks a claim, as often as the policy says.
- * NARROWCAST_CLAIM: a claim still does not hold. Needs samples and a trace. */
+/* Plans, rewrites and verifies; if a claim does not hold, promotes what breaks it and does so
+ * again, as often as the policy says. The status is NARROWCAST_CLAIM if a claim does not hold then
+ * either. Samples and a trace must be there. */
 NARROWCAST_API enum narrowcast_status narrowcast_convert(struct narrowcast *nc);
 
-/* Its steps. A plan is made without a trace too: tensors then count as not seen, and stay fp32. */
+/* The first step of narrowcast_convert on its own: decides a format for every tensor. Without a
+ * trace, all tensors but constants count as not seen, and stay fp32. */
 NARROWCAST_API enum narrowcast_status narrowcast_plan(struct narrowcast *nc);
-/* Before samples and trace, for the same reason. */
+/* A plan as a file, which people may review and edit. Read it in place of narrowcast_plan, and
+ * before samples and trace: it may raise the model's opset, and says which samples are held out. */
 NARROWCAST_API enum narrowcast_status narrowcast_read_plan(struct narrowcast *nc, const char *path);
 NARROWCAST_API enum narrowcast_status narrowcast_write_plan(struct narrowcast *nc,
                                                             const char *path);
+/* The other steps: narrowcast_rewrite applies the plan to a copy of the model in memory;
+ * narrowcast_verify runs that beside the model and judges the claims, with NARROWCAST_CLAIM if one
+ * does not hold. */
 NARROWCAST_API enum narrowcast_status narrowcast_rewrite(struct narrowcast *nc);
 NARROWCAST_API enum narrowcast_status narrowcast_verify(struct narrowcast *nc);
 
-/* Writes the model to a temporary file that then takes its place, and reads it back. Where a claim
- * was found not to hold it is NARROWCAST_CLAIM and nothing is written, but with
- * NARROWCAST_SAVE_ANYWAY. A result that was not verified is written. Weights are where the source
- * has them, unless one of the other flags says outside (in a file beside it) or inside. */
+/* Writes the result to a temporary file that then takes its place, and reads it back. If a claim
+ * was found not to hold, the status is NARROWCAST_CLAIM and nothing is written, unless the flags
+ * hold NARROWCAST_SAVE_ANYWAY; a result that was not verified is written. Weights are kept inside
+ * or outside of the model as in the source, unless a flag says NARROWCAST_WEIGHTS_OUTSIDE, in a
+ * file beside it, or NARROWCAST_WEIGHTS_INSIDE. */
 enum {
   NARROWCAST_SAVE_ANYWAY = 1,
   NARROWCAST_WEIGHTS_OUTSIDE = 2,
@@ -199,36 +218,38 @@ NARROWCAST_API enum narrowcast_status narrowcast_save(struct narrowcast *nc, con
 
 /* ---- Results ---- */
 
-/* What `narrowcast convert --json` prints, as far as the stages have come; at least a plan must be
- * there. NULL: an error, see narrowcast_error. */
+/* What `narrowcast convert --json` prints, as far as the stages have come; there must be a plan at
+ * least. NULL on an error, which narrowcast_error then tells. */
 NARROWCAST_API const char *narrowcast_json(struct narrowcast *nc);
 
-/* Files about a run, as the program writes them: the verdict, and the page on which people review
- * what was decided and measured (HTML, or Markdown if the name ends with ".md"). */
+/* Write files about the run, as the program does: the verdict, and the page on which people review
+ * what was decided and measured, in HTML, or in Markdown if the name ends with ".md". */
 NARROWCAST_API enum narrowcast_status narrowcast_write_verdict(struct narrowcast *nc,
                                                                const char *path);
 NARROWCAST_API enum narrowcast_status narrowcast_write_report(struct narrowcast *nc,
                                                               const char *path);
 
-/* Of the plan, from 0; counts are 0 before there is one. Beyond the count: NULL, or 0. Formats are
- * called "fp32", "fp16" ...; one of a tensor that is not fp32 in the source is "" (not changed). */
+/* The plan, node by node, `i` from 0 to the count less one. The count is 0 while there is no plan;
+ * beyond it, here and below, all is NULL or 0. Formats are called "fp32", "fp16" and so on; that of
+ * a tensor that is not fp32 in the source, and so not changed, is "". */
 NARROWCAST_API size_t narrowcast_node_count(const struct narrowcast *nc);
 NARROWCAST_API const char *narrowcast_node_name(const struct narrowcast *nc, size_t i);
 NARROWCAST_API const char *narrowcast_node_operator(const struct narrowcast *nc, size_t i);
 NARROWCAST_API const char *narrowcast_node_format(const struct narrowcast *nc, size_t i);
-/* Why it is not in the policy's most wanted format, a sentence; "" if it is. And the policy's rule
- * that matched, "" if none did. */
+/* In a sentence, why the node is not in the policy's most wanted format, or "" if it is; and the id
+ * of the policy's rule that matched, or "" if none did. */
 NARROWCAST_API const char *narrowcast_node_reason(const struct narrowcast *nc, size_t i);
 NARROWCAST_API const char *narrowcast_node_rule(const struct narrowcast *nc, size_t i);
 
 NARROWCAST_API size_t narrowcast_tensor_count(const struct narrowcast *nc);
 NARROWCAST_API const char *narrowcast_tensor_name(const struct narrowcast *nc, size_t i);
 NARROWCAST_API const char *narrowcast_tensor_format(const struct narrowcast *nc, size_t i);
-/* It is stored times 2 to this power. */
+/* The tensor is stored times 2 to this power. */
 NARROWCAST_API int narrowcast_tensor_scale_log2(const struct narrowcast *nc, size_t i);
 
-/* The verdict: each claim about each output, in the order of the policy; counts are 0 before there
- * is one. The metric as in the policy ("relative_l2"), the sample that was worst. */
+/* The verdict: each claim about each output, in the order of the policy. The count is 0 while there
+ * is none. The metric is called as in the policy, "relative_l2" for one; the sample is the one that
+ * was worst. */
 NARROWCAST_API size_t narrowcast_claim_count(const struct narrowcast *nc);
 NARROWCAST_API const char *narrowcast_claim_metric(const struct narrowcast *nc, size_t i);
 NARROWCAST_API const char *narrowcast_claim_output(const struct narrowcast *nc, size_t i);
