@@ -56,6 +56,9 @@ enum status npy_header_length(const uint8_t prefix[NPY_PREFIX], size_t *length, 
 enum status npy_header_parse(struct npy_header *h, const uint8_t *bytes, size_t length,
                              struct diag *d);
 
+// Adds an array of the header's type and shape, without data.
+struct array *npy_add(struct array_list *list, const char *name, const struct npy_header *h);
+
 // Makes `data` (h->bytes bytes in the list's arena, which it may change) the array's data.
 enum status npy_fill(struct array_list *list, struct array *array, const struct npy_header *h,
                      uint8_t *data, struct diag *d);

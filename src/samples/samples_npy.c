@@ -292,6 +292,15 @@ enum status npy_fill(struct array_list *list, struct array *array, const struct 
   return STATUS_OK;
 }
 
+struct array *npy_add(struct array_list *list, const char *name, const struct npy_header *h) {
+  struct array *array = array_list_add(list, name);
+  array->elem_type = h->elem_type;
+  array->rank = h->rank;
+  memcpy(array->dims, h->dims, sizeof h->dims);
+  array->size = h->kind ? 0 : (size_t)h->bytes;
+  return array;
+}
+
 static enum status read_mapped(struct array_list *list, const char *name, const uint8_t *bytes,
                                size_t size, struct diag *d) {
   size_t length = 0;
@@ -305,11 +314,7 @@ static enum status read_mapped(struct array_list *list, const char *name, const 
   if (h.bytes != size - length)
     return diag_fail(d, STATUS_DATA, "the header says %llu bytes of data and the file holds %zu",
                      (unsigned long long)h.bytes, size - length);
-  struct array *array = array_list_add(list, name);
-  array->elem_type = h.elem_type;
-  array->rank = h.rank;
-  memcpy(array->dims, h.dims, sizeof h.dims);
-  array->size = h.kind ? 0 : (size_t)h.bytes;
+  struct array *array = npy_add(list, name, &h);
   if (list->headers_only)
     return STATUS_OK;
   uint8_t *data = arena_alloc(list->arena, (size_t)h.bytes);

@@ -78,11 +78,7 @@ static enum status read_array(struct array_list *list, const char *name, zip_fil
   if (h.bytes != stat->size - length)
     return diag_fail(d, STATUS_DATA, "the header says %llu bytes of data and the entry holds %llu",
                      (unsigned long long)h.bytes, (unsigned long long)(stat->size - length));
-  struct array *array = array_list_add(list, name);
-  array->elem_type = h.elem_type;
-  array->rank = h.rank;
-  memcpy(array->dims, h.dims, sizeof h.dims);
-  array->size = h.kind ? 0 : (size_t)h.bytes;
+  struct array *array = npy_add(list, name, &h);
   if (list->headers_only)
     return STATUS_OK;
   uint8_t *data = arena_alloc(list->arena, (size_t)h.bytes);

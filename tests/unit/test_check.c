@@ -1,7 +1,7 @@
 // The verifier between passes: what it lets through after load but not after a pass, and that its
 // message names the pass.
 #include "check.h"
-#include "support_graph.h"
+#include "support_index.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,9 +9,6 @@
 
 #include <cmocka.h>
 #include <string.h>
-
-static struct arena table_arena;
-static struct schema_table table;
 
 struct fixture {
   struct arena arena;
@@ -36,23 +33,11 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static int load_table(void **state) {
-  (void)state;
-  schema_load(&table, &table_arena);
-  return 0;
-}
-
-static int free_table(void **state) {
-  (void)state;
-  arena_free(&table_arena);
-  return 0;
-}
-
 static enum status check(struct fixture *f, const char *pass) {
   if (!f->m.proto)
     build_model(&f->b, &f->m);
   diag_clear(&f->d);
-  return check_model(&f->m, &table, pass, &f->d);
+  return check_model(&f->m, &indexed_schemas, pass, &f->d);
 }
 
 // Refused after the pass "casts", with a message that has both the pass and `text`.
@@ -168,5 +153,5 @@ int main(void) {
       TEST(a_lost_value_is_found),
       TEST(loop_state_cast_on_one_side_is_found),
   };
-  return cmocka_run_group_tests(tests, load_table, free_table);
+  return cmocka_run_group_tests(tests, indexed_load_schemas, indexed_free_schemas);
 }

@@ -1,84 +1,20 @@
 // The index over a model: scopes, names, uses, order, labels, and what is refused. Types are
 // tested in test_types.c.
 #include "graph.h"
-#include "support_graph.h"
+#include "support_index.h"
 #include "types.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <string.h>
 #include <time.h>
 
-static struct arena table_arena;
-static struct schema_table table;
-
-// One model per test.
-struct fixture {
-  struct arena arena;
-  struct build b;
-  struct model m;
-  struct graph g;
-  struct diag d;
-  int warnings;
-};
-
-static void count_warning(void *context, const char *text) {
-  (void)text;
-  ++*(int *)context;
-}
-
-static int set_up(void **state) {
-  static struct fixture f;
-  f = (struct fixture){.d = {.warn = count_warning, .warn_context = &f.warnings}};
-  build_begin(&f.b, &f.arena, 17);
-  *state = &f;
-  return 0;
-}
-
-static int tear_down(void **state) {
-  struct fixture *f = *state;
-  model_close(&f->m);
-  arena_free(&f->arena);
-  return 0;
-}
-
-static int load_table(void **state) {
-  (void)state;
-  schema_load(&table, &table_arena);
-  return 0;
-}
-
-static int free_table(void **state) {
-  (void)state;
-  arena_free(&table_arena);
-  return 0;
-}
-
-static void index_model(struct fixture *f) {
-  build_model(&f->b, &f->m);
-  if (graph_build(&f->g, &f->m, &table, &f->arena, &f->d) != STATUS_OK)
-    fail_msg("node %s, tensor %s: %s", f->d.node, f->d.tensor, f->d.message);
-}
-
-// Expects a refusal whose message, node or tensor mentions `text`.
-static void refuse(struct fixture *f, const char *text) {
-  build_model(&f->b, &f->m);
-  assert_int_equal(graph_build(&f->g, &f->m, &table, &f->arena, &f->d), STATUS_MODEL);
-  if (!strstr(f->d.message, text) && !strstr(f->d.tensor, text) && !strstr(f->d.node, text))
-    fail_msg("no \"%s\" in: node %s, tensor %s: %s", text, f->d.node, f->d.tensor, f->d.message);
-}
-
-static int value(const struct fixture *f, int scope, const char *name) {
+static int value(const struct indexed *f, int scope, const char *name) {
   int v = graph_lookup(&f->g, scope, name);
   assert_true(v >= 0);
   return v;
 }
 
 // x -> Relu -> y, both declared.
-static void relu_model(struct fixture *f) {
+static void relu_model(struct indexed *f) {
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "Relu", "x", "y");
   build_output(&f->b, "y", "float[2]");
@@ -86,7 +22,7 @@ static void relu_model(struct fixture *f) {
 
 // Opens an If on the input "c" with a branch that makes "name" from the constant 1; leaves the
 // other branch open.
-static Onnx__NodeProto *begin_if(struct fixture *f, const char *outputs) {
+static Onnx__NodeProto *begin_if(struct indexed *f, const char *outputs) {
   Onnx__NodeProto *n = build_node(&f->b, "If", "c", outputs);
   build_graph_begin(&f->b, n, "else_branch");
   build_floats(&f->b, "e", "float[1]", (float[]){1});
@@ -99,7 +35,7 @@ static Onnx__NodeProto *begin_if(struct fixture *f, const char *outputs) {
 // ---- values, nodes, uses ----
 
 static void graph_indexes_values_producers_and_uses(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_floats(&f->b, "w", "float[2]", (float[]){1, 2});
   build_node(&f->b, "Add", "x w", "a");
@@ -127,7 +63,7 @@ static void graph_indexes_values_producers_and_uses(void **state) {
 }
 
 static void graph_keeps_an_absent_input_absent(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_floats(&f->b, "hi", "float[]", (float[]){1});
   build_node(&f->b, "Clip", "x _ hi", "y");
@@ -140,7 +76,7 @@ static void graph_keeps_an_absent_input_absent(void **state) {
 }
 
 static void an_initializer_may_be_an_inputs_default(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_floats(&f->b, "x", "float[2]", (float[]){1, 2});
   build_floats(&f->b, "w", "float[2]", (float[]){1, 2});
@@ -155,7 +91,7 @@ static void an_initializer_may_be_an_inputs_default(void **state) {
 
 // What exporters write that list every initializer is a habit, not an interface.
 static void where_all_initializers_are_listed_they_are_constants(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_input(&f->b, "w", "float[2]");
   build_floats(&f->b, "w", "float[2]", (float[]){1, 2});
@@ -166,7 +102,7 @@ static void where_all_initializers_are_listed_they_are_constants(void **state) {
 }
 
 static void before_ir_4_a_listed_initializer_is_a_constant(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   f->b.model->ir_version = 3;
   build_input(&f->b, "x", "float[2]");
   build_floats(&f->b, "x", "float[2]", (float[]){1, 2});
@@ -178,7 +114,7 @@ static void before_ir_4_a_listed_initializer_is_a_constant(void **state) {
 }
 
 static void outputs_may_be_inputs_initializers_or_listed_twice(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_floats(&f->b, "w", "float[2]", (float[]){1, 2});
   build_output(&f->b, "x", "float[2]");
@@ -196,7 +132,7 @@ static void outputs_may_be_inputs_initializers_or_listed_twice(void **state) {
 }
 
 static void sparse_initializers_are_values(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[4]");
   build_sparse(&f->b, "s", 3, 4);
   build_node(&f->b, "Add", "x s", "y");
@@ -209,7 +145,7 @@ static void sparse_initializers_are_values(void **state) {
 }
 
 static void constant_nodes_of_every_kind_are_constants(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_tensor_attribute(b, build_node(b, "Constant", "", "t"), "value",
                          build_tensor(b, "", "float16[1]", "\0", 2));
@@ -242,7 +178,7 @@ static void constant_nodes_of_every_kind_are_constants(void **state) {
 // ---- scopes ----
 
 static void subgraphs_capture_from_outside_and_shadow(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "c", "bool[]");
   build_input(b, "x", "float[1]");
@@ -282,7 +218,7 @@ static void subgraphs_capture_from_outside_and_shadow(void **state) {
 }
 
 static void list_attributes_of_graphs_are_walked(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_opset(b, "com.example", 1);
   build_input(b, "x", "float[1]");
@@ -304,7 +240,7 @@ static void list_attributes_of_graphs_are_walked(void **state) {
 }
 
 static void functions_are_scopes_with_imports_of_their_own(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_opset(b, "local", 1);
   build_input(b, "x", "float[1]");
@@ -327,7 +263,7 @@ static void functions_are_scopes_with_imports_of_their_own(void **state) {
 }
 
 static void a_function_comes_before_an_operator_of_its_name(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_function_begin(&f->b, "ai.onnx", "Relu", "a", "b", "");
   build_node(&f->b, "Abs", "a", "b");
@@ -337,7 +273,7 @@ static void a_function_comes_before_an_operator_of_its_name(void **state) {
 }
 
 static void overloads_are_functions_apart(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float[1]");
   build_node(b, "local.F", "x", "y")->overload = "two";
@@ -354,7 +290,7 @@ static void overloads_are_functions_apart(void **state) {
 }
 
 static void a_function_given_twice_is_fine_if_equal(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float[1]");
   build_node(b, "local.F", "x", "y");
@@ -369,7 +305,7 @@ static void a_function_given_twice_is_fine_if_equal(void **state) {
 }
 
 static void a_function_given_twice_differently_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   relu_model(f);
   for (int i = 0; i < 2; i++) {
@@ -383,7 +319,7 @@ static void a_function_given_twice_differently_is_refused(void **state) {
 // ---- labels ----
 
 static void labels_are_unique_and_tell_the_place(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "c", "bool[]");
   build_input(b, "onnx::x", "float[1]");
@@ -410,7 +346,7 @@ static void labels_are_unique_and_tell_the_place(void **state) {
 }
 
 static void paths_stay_unique_and_short(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "c", "bool[]");
   char *name = arena_alloc(&f->arena, 100000);
@@ -443,7 +379,7 @@ static int position(const struct scope *s, int node) {
 }
 
 static void sorted_nodes_keep_their_order(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[1]");
   build_node(&f->b, "Relu", "x", "a");
   build_node(&f->b, "Abs", "x", "b");
@@ -455,7 +391,7 @@ static void sorted_nodes_keep_their_order(void **state) {
 }
 
 static void unsorted_nodes_are_ordered_stably(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[1]");
   build_node(&f->b, "Add", "b a", "y");
   build_node(&f->b, "Relu", "x", "a");
@@ -468,7 +404,7 @@ static void unsorted_nodes_are_ordered_stably(void **state) {
 }
 
 static void a_node_waits_for_what_its_subgraphs_capture(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "c", "bool[]");
   build_input(b, "x", "float[1]");
@@ -493,7 +429,7 @@ static void a_node_waits_for_what_its_subgraphs_capture(void **state) {
 }
 
 static void cycles_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[1]");
   build_node(&f->b, "Add", "x b", "a");
   build_node(&f->b, "Relu", "a", "b");
@@ -502,7 +438,7 @@ static void cycles_are_refused(void **state) {
 }
 
 static void a_cycle_through_a_subgraph_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "c", "bool[]");
   begin_if(f, "y");
   build_node(&f->b, "Relu", "y", "t");
@@ -515,7 +451,7 @@ static void a_cycle_through_a_subgraph_is_refused(void **state) {
 // ---- refusals ----
 
 static void an_undefined_name_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_node(&f->b, "Abs", "nowhere", "z")->name = "reader";
   refuse(f, "nothing defines it");
@@ -525,7 +461,7 @@ static void an_undefined_name_is_refused(void **state) {
 }
 
 static void names_of_a_branch_end_with_it(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "c", "bool[]");
   begin_if(f, "y");
   build_node(&f->b, "Relu", "e", "t");  // "e" is of the other branch
@@ -537,7 +473,7 @@ static void names_of_a_branch_end_with_it(void **state) {
 }
 
 static void two_producers_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_node(&f->b, "Abs", "x", "y");
   refuse(f, "defined twice");
@@ -545,21 +481,21 @@ static void two_producers_are_refused(void **state) {
 }
 
 static void an_output_named_like_an_input_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_node(&f->b, "Abs", "y", "x");
   refuse(f, "defined twice");
 }
 
 static void an_output_named_like_an_initializer_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_floats(&f->b, "y", "float[1]", (float[]){1});
   refuse(f, "defined twice");
 }
 
 static void two_initializers_of_a_name_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_floats(&f->b, "w", "float[1]", (float[]){1});
   build_floats(&f->b, "w", "float[1]", (float[]){2});
@@ -568,14 +504,14 @@ static void two_initializers_of_a_name_are_refused(void **state) {
 }
 
 static void an_output_that_nothing_produces_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_output(&f->b, "ghost", "float");
   refuse(f, "ghost");
 }
 
 static void a_branch_that_returns_an_outer_value_is_refused_with_a_hint(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "c", "bool[]");
   build_input(&f->b, "x", "float[1]");
   begin_if(f, "y");
@@ -587,14 +523,14 @@ static void a_branch_that_returns_an_outer_value_is_refused_with_a_hint(void **s
 }
 
 static void a_domain_without_import_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_node(&f->b, "com.example.Mystery", "y", "z");
   refuse(f, "com.example");
 }
 
 static void a_known_domain_without_import_gets_its_newest_version(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_node(&f->b, "com.microsoft.Gelu", "y", "z");
   index_model(f);
@@ -604,7 +540,7 @@ static void a_known_domain_without_import_gets_its_newest_version(void **state) 
 }
 
 static void an_unknown_operator_is_no_error(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_node(&f->b, "NotInTheTable", "y", "z");
   index_model(f);
@@ -613,21 +549,21 @@ static void an_unknown_operator_is_no_error(void **state) {
 }
 
 static void a_model_without_versions_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_model(&f->b, &f->m);
   f->m.proto->n_opset_import = 0;
-  assert_int_equal(graph_build(&f->g, &f->m, &table, &f->arena, &f->d), STATUS_MODEL);
+  assert_int_equal(graph_build(&f->g, &f->m, &indexed_schemas, &f->arena, &f->d), STATUS_MODEL);
   assert_non_null(strstr(f->d.message, "opset_import"));
   assert_true(f->d.hint[0]);
   diag_clear(&f->d);
   f->m.proto->has_ir_version = 0;
-  assert_int_equal(graph_build(&f->g, &f->m, &table, &f->arena, &f->d), STATUS_MODEL);
+  assert_int_equal(graph_build(&f->g, &f->m, &indexed_schemas, &f->arena, &f->d), STATUS_MODEL);
   assert_non_null(strstr(f->d.message, "ir_version"));
 }
 
 static void functions_that_call_each_other_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   relu_model(f);
   build_function_begin(b, "local", "A", "a", "b", "");
@@ -640,7 +576,7 @@ static void functions_that_call_each_other_are_refused(void **state) {
 }
 
 static void element_types_outside_the_enum_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_raw(&f->b, "w", "99[1]", "\0\0\0", 4);
   refuse(f, "99");
@@ -648,7 +584,7 @@ static void element_types_outside_the_enum_are_refused(void **state) {
 }
 
 static void declared_types_outside_the_enum_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "99[1]");
   build_node(&f->b, "Relu", "x", "y");
   build_output(&f->b, "y", "float");
@@ -657,7 +593,7 @@ static void declared_types_outside_the_enum_are_refused(void **state) {
 }
 
 static void attribute_tensors_outside_the_enum_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   relu_model(f);
   build_tensor_attribute(&f->b, build_node(&f->b, "Constant", "", "k"), "value",
                          build_tensor(&f->b, "", "99[1]", NULL, 4));
@@ -669,7 +605,7 @@ static void attribute_tensors_outside_the_enum_are_refused(void **state) {
 // A chain in reverse order: the worst case for a sort, and for recursion.
 static void a_hundred_thousand_nodes_take_a_moment(void **state) {
   enum { NODES = 100000 };
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "v0", "float[1]");
   for (int i = NODES; i > 0; i--)
@@ -677,14 +613,14 @@ static void a_hundred_thousand_nodes_take_a_moment(void **state) {
   build_output(b, arena_printf(&f->arena, "v%d", NODES), "float[1]");
   build_model(b, &f->m);
   clock_t start = clock();
-  assert_int_equal(graph_build(&f->g, &f->m, &table, &f->arena, &f->d), STATUS_OK);
+  assert_int_equal(graph_build(&f->g, &f->m, &indexed_schemas, &f->arena, &f->d), STATUS_OK);
   assert_true(clock() - start < 3 * CLOCKS_PER_SEC);  // a tenth of a second without sanitizers
   assert_int_equal(f->g.scopes[0].order[0], NODES - 1);
   assert_int_equal(f->g.values[value(f, 0, "v50")].type.elem_type,
                    ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, indexed_set_up, indexed_tear_down)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -728,5 +664,5 @@ int main(void) {
       TEST(attribute_tensors_outside_the_enum_are_refused),
       TEST(a_hundred_thousand_nodes_take_a_moment),
   };
-  return cmocka_run_group_tests(tests, load_table, free_table);
+  return cmocka_run_group_tests(tests, indexed_load_schemas, indexed_free_schemas);
 }

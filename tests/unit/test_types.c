@@ -1,78 +1,23 @@
 // Element-type inference: rules of operators, subgraphs, functions, declarations; and that real
 // models get the types which they declare.
 #include "graph.h"
-#include "support_graph.h"
+#include "support_index.h"
 #include "types.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static struct arena table_arena;
-static struct schema_table table;
-
-struct fixture {
-  struct arena arena;
-  struct build b;
-  struct model m;
-  struct graph g;
-  struct diag d;
-  int warnings;
-};
-
-static void count_warning(void *context, const char *text) {
-  (void)text;
-  ++*(int *)context;
-}
-
 static int set_up(void **state) {
-  static struct fixture f;
-  f = (struct fixture){.d = {.warn = count_warning, .warn_context = &f.warnings}};
-  build_begin(&f.b, &f.arena, 21);
-  *state = &f;
+  indexed_set_up(state);
+  struct indexed *f = *state;
+  f->b.model->opset_import[0]->version = 21;
   return 0;
-}
-
-static int tear_down(void **state) {
-  struct fixture *f = *state;
-  model_close(&f->m);
-  arena_free(&f->arena);
-  return 0;
-}
-
-static int load_table(void **state) {
-  (void)state;
-  schema_load(&table, &table_arena);
-  return 0;
-}
-
-static int free_table(void **state) {
-  (void)state;
-  arena_free(&table_arena);
-  return 0;
-}
-
-static void index_model(struct fixture *f) {
-  build_model(&f->b, &f->m);
-  if (graph_build(&f->g, &f->m, &table, &f->arena, &f->d) != STATUS_OK)
-    fail_msg("node %s, tensor %s: %s", f->d.node, f->d.tensor, f->d.message);
-}
-
-static void refuse(struct fixture *f, const char *text) {
-  build_model(&f->b, &f->m);
-  assert_int_equal(graph_build(&f->g, &f->m, &table, &f->arena, &f->d), STATUS_MODEL);
-  if (!strstr(f->d.message, text) && !strstr(f->d.tensor, text) && !strstr(f->d.node, text))
-    fail_msg("no \"%s\" in: node %s, tensor %s: %s", text, f->d.node, f->d.tensor, f->d.message);
 }
 
 // The value of that name in that scope has the type that `text` says.
-static void expect_in(struct fixture *f, int scope, const char *name, const char *text) {
+static void expect_in(struct indexed *f, int scope, const char *name, const char *text) {
   char is[TYPE_TEXT_SIZE];
   int v = graph_lookup(&f->g, scope, name);
   assert_true(v >= 0);
@@ -81,14 +26,14 @@ static void expect_in(struct fixture *f, int scope, const char *name, const char
     fail_msg("%s is %s, not %s", name, is, text);
 }
 
-static void expect(struct fixture *f, const char *name, const char *text) {
+static void expect(struct indexed *f, const char *name, const char *text) {
   expect_in(f, 0, name, text);
 }
 
 // ---- operators ----
 
 static void type_variables_bind_to_inputs(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float16[2]");
   build_input(b, "i", "int32[2]");
@@ -109,7 +54,7 @@ static void type_variables_bind_to_inputs(void **state) {
 }
 
 static void attributes_decide_output_types(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float[2]");
   build_input(b, "s", "int64[1]");
@@ -142,7 +87,7 @@ static void attributes_decide_output_types(void **state) {
 
 // Found by fuzz_graph: `declared` in the table was taken for an attribute of that name.
 static void declarations_decide_where_the_table_says_so(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_opset(b, "com.microsoft", 1);
   build_input(b, "x", "float16[1,2,2]");
@@ -157,7 +102,7 @@ static void declarations_decide_where_the_table_says_so(void **state) {
 }
 
 static void containers_carry_their_element_type(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float16[2]");
   build_input(b, "i", "int64[]");
@@ -190,7 +135,7 @@ static void containers_carry_their_element_type(void **state) {
 }
 
 static void a_type_that_the_schema_forbids_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "int64[2]");
   build_node(&f->b, "Sigmoid", "x", "y")->name = "bad";
   refuse(f, "is int64");
@@ -200,7 +145,7 @@ static void a_type_that_the_schema_forbids_is_refused(void **state) {
 }
 
 static void inputs_of_one_variable_must_agree(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_input(&f->b, "y", "float16[2]");
   build_node(&f->b, "Add", "x y", "z")->name = "mixed";
@@ -210,7 +155,7 @@ static void inputs_of_one_variable_must_agree(void **state) {
 }
 
 static void a_bfloat16_before_its_opset_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   f->b.model->opset_import[0]->version = 11;
   build_input(&f->b, "x", "bfloat16[2]");
   build_node(&f->b, "Add", "x x", "y");
@@ -218,21 +163,21 @@ static void a_bfloat16_before_its_opset_is_refused(void **state) {
 }
 
 static void missing_inputs_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "Add", "x", "z");
   refuse(f, "missing");
 }
 
 static void surplus_inputs_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "Relu", "x x", "z");
   refuse(f, "at most 1");
 }
 
 static void a_constant_may_have_any_type_in_any_opset(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   f->b.model->opset_import[0]->version = 5;
   build_tensor_attribute(&f->b, build_node(&f->b, "Constant", "", "k"), "value",
                          build_tensor(&f->b, "", "int64[1]", NULL, 8));
@@ -243,7 +188,7 @@ static void a_constant_may_have_any_type_in_any_opset(void **state) {
 // ---- declarations ----
 
 static void a_declared_output_that_contradicts_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "Relu", "x", "y");
   build_output(&f->b, "y", "float16[2]");
@@ -252,7 +197,7 @@ static void a_declared_output_that_contradicts_is_refused(void **state) {
 }
 
 static void wrong_value_info_is_ignored_with_a_warning(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "Relu", "x", "a");
   build_node(&f->b, "Relu", "a", "y");
@@ -265,7 +210,7 @@ static void wrong_value_info_is_ignored_with_a_warning(void **state) {
 }
 
 static void value_info_tells_what_an_unknown_operator_gives(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "Mystery", "x", "a b c");
   build_node(&f->b, "Relu", "a", "y");
@@ -281,7 +226,7 @@ static void value_info_tells_what_an_unknown_operator_gives(void **state) {
 }
 
 static void an_unknown_type_is_no_error(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "Mystery", "x", "a");
   build_node(&f->b, "Add", "a x", "y");
@@ -293,7 +238,7 @@ static void an_unknown_type_is_no_error(void **state) {
 }
 
 static void an_input_whose_default_has_another_type_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "w", "float[1]");
   build_raw(&f->b, "w", "float16[1]", "\0", 2);
   build_node(&f->b, "Relu", "w", "y");
@@ -302,14 +247,14 @@ static void an_input_whose_default_has_another_type_is_refused(void **state) {
 }
 
 static void an_input_without_a_type_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "undefined[1]");
   build_node(&f->b, "Relu", "x", "y");
   refuse(f, "without an element type");
 }
 
 static void a_wrongly_declared_constant_output_is_tolerated(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_int(&f->b, build_node(&f->b, "Constant", "", "k"), "value_int", 0);
   build_output(&f->b, "k", "bool[]");
   index_model(f);
@@ -330,7 +275,7 @@ static void branch(struct build *b, Onnx__NodeProto *n, const char *name, const 
 }
 
 static void an_if_has_the_types_of_its_branches(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "c", "bool[]");
   build_input(b, "x", "float16[2]");
@@ -342,7 +287,7 @@ static void an_if_has_the_types_of_its_branches(void **state) {
 }
 
 static void branches_that_disagree_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "c", "bool[]");
   build_input(b, "x", "float[2]");
@@ -374,7 +319,7 @@ static void build_loop(struct build *b, const char *op, const char *declared) {
 }
 
 static void loop_bodies_get_their_types_from_the_loop(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_loop(&f->b, "Relu", "");
   index_model(f);
   expect_in(f, 1, "i", "int64");
@@ -385,14 +330,14 @@ static void loop_bodies_get_their_types_from_the_loop(void **state) {
 }
 
 static void loop_state_that_changes_type_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_loop(&f->b, "Cast", "float16");
   refuse(f, "loop state");
   assert_string_equal(f->d.tensor, "x");
 }
 
 static void a_loop_formal_declared_otherwise_is_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_loop(&f->b, "Relu", "float[2]");
   refuse(f, "is declared float but gets float16");
   assert_string_equal(f->d.tensor, "#0.body::s");
@@ -417,7 +362,7 @@ static void build_scan(struct build *b, int opset, const char *inputs) {
 }
 
 static void scan_bodies_get_their_types_from_the_scan(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_scan(&f->b, 11, "x xs");
   index_model(f);
   expect_in(f, 1, "s", "float16");
@@ -428,7 +373,7 @@ static void scan_bodies_get_their_types_from_the_scan(void **state) {
 }
 
 static void the_first_scan_has_sequence_lengths_in_front(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_scan(&f->b, 8, "_ x xs");
   index_model(f);
   expect_in(f, 1, "s", "float16");
@@ -436,7 +381,7 @@ static void the_first_scan_has_sequence_lengths_in_front(void **state) {
 }
 
 static void sequence_map_bodies_see_the_elements(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "s", "seq(float)");
   build_input(b, "x", "float[2]");
@@ -456,7 +401,7 @@ static void sequence_map_bodies_see_the_elements(void **state) {
 }
 
 static void bodies_of_other_operators_have_the_declared_types(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_opset(b, "com.example", 1);
   build_input(b, "x", "float[2]");
@@ -484,7 +429,7 @@ static void build_twice(struct build *b) {
 }
 
 static void a_function_gets_the_types_of_its_call(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float16[2]");
   build_node(&f->b, "local.Twice", "x", "y");
   build_node(&f->b, "local.Twice", "y", "z");
@@ -497,7 +442,7 @@ static void a_function_gets_the_types_of_its_call(void **state) {
 }
 
 static void a_function_called_with_two_types_is_polymorphic(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float16[2]");
   build_input(&f->b, "w", "float[2]");
   build_node(&f->b, "local.Twice", "x", "y");
@@ -512,7 +457,7 @@ static void a_function_called_with_two_types_is_polymorphic(void **state) {
 }
 
 static void an_absent_argument_makes_no_function_polymorphic(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float[2]");
   build_node(b, "local.F", "x", "y");
@@ -527,7 +472,7 @@ static void an_absent_argument_makes_no_function_polymorphic(void **state) {
 }
 
 static void attribute_references_are_resolved_from_the_call(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float[2]");
   build_int(b, build_node(b, "local.Outer", "x", "y"), "kind", 10);
@@ -558,7 +503,7 @@ static void attribute_references_are_resolved_from_the_call(void **state) {
 
 static void attributes_that_decide_no_type_make_no_signature(void **state) {
   enum { CALLS = 500 };
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float[2]");
   for (int i = 0; i < CALLS; i++)
@@ -575,7 +520,7 @@ static void attributes_that_decide_no_type_make_no_signature(void **state) {
 }
 
 static void captures_end_at_the_function(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "local.F", "x", "y");
   build_function_begin(&f->b, "local", "F", "a", "r", "");
@@ -585,7 +530,7 @@ static void captures_end_at_the_function(void **state) {
 }
 
 static void a_fault_in_a_function_names_the_place(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "int64[2]");
   build_node(&f->b, "local.F", "x", "y");
   build_function_begin(&f->b, "local", "F", "a", "r", "");
@@ -596,7 +541,7 @@ static void a_fault_in_a_function_names_the_place(void **state) {
 }
 
 static void an_uncalled_function_is_no_reason_to_refuse(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_function_begin(&f->b, "local", "F", "a", "r k", "");
   build_node(&f->b, "Shape", "a", "r");
   build_node(&f->b, "Add", "r p", "k");
@@ -607,7 +552,7 @@ static void an_uncalled_function_is_no_reason_to_refuse(void **state) {
 }
 
 static void too_many_arguments_are_refused(void **state) {
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   build_input(&f->b, "x", "float[2]");
   build_node(&f->b, "local.Twice", "x x", "y");
   build_twice(&f->b);
@@ -617,7 +562,7 @@ static void too_many_arguments_are_refused(void **state) {
 // F0 calls F1 twice, F1 calls F2 twice ...: 2^60 calls if each were followed.
 static void calls_that_double_take_no_time(void **state) {
   enum { LEVELS = 60 };
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float[2]");
   build_node(b, "local.F0", "x", "y");
@@ -638,7 +583,7 @@ static void calls_that_double_take_no_time(void **state) {
 
 static void a_chain_of_calls_too_deep_is_refused(void **state) {
   enum { LEVELS = 20000 };
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   build_input(b, "x", "float[2]");
   build_node(b, "local.F0", "x", "y");
@@ -652,7 +597,7 @@ static void a_chain_of_calls_too_deep_is_refused(void **state) {
 
 static void many_signatures_leave_types_open(void **state) {
   static const char *const types[] = {"float", "float16", "double", "int32", "int64", "uint8"};
-  struct fixture *f = *state;
+  struct indexed *f = *state;
   struct build *b = &f->b;
   enum { TYPES = sizeof types / sizeof types[0] };
   for (int i = 0; i < TYPES; i++)
@@ -698,7 +643,7 @@ static size_t check_files(const char *pattern) {
     struct graph g;
     struct diag d = {0};
     if (model_load(&m, &a, files.gl_pathv[i], NULL, &d) != STATUS_OK ||
-        graph_build(&g, &m, &table, &a, &d) != STATUS_OK)
+        graph_build(&g, &m, &indexed_schemas, &a, &d) != STATUS_OK)
       fail_msg("%s: node %s, tensor %s: %s", files.gl_pathv[i], d.node, d.tensor, d.message);
     check_declared(&g, files.gl_pathv[i]);
     model_close(&m);
@@ -730,7 +675,7 @@ static void real_models_get_all_types(void **state) {
   assert_true(check_files(pattern) > 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, indexed_tear_down)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -776,5 +721,5 @@ int main(void) {
       cmocka_unit_test(the_operator_test_models_get_all_types),
       cmocka_unit_test(real_models_get_all_types),
   };
-  return cmocka_run_group_tests(tests, load_table, free_table);
+  return cmocka_run_group_tests(tests, indexed_load_schemas, indexed_free_schemas);
 }
