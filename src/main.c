@@ -2,6 +2,7 @@
 // wrong and turns the status into the exit code. Everything else is in cmd_*.c (one command each)
 // and in the library (stages in run.c).
 #include "cmd.h"
+#include "escape.h"
 #include "file.h"
 #include "json.h"
 #include "supervise.h"
@@ -32,7 +33,7 @@ static enum status unknown_command(const char *name, struct diag *d) {
 static void print_warning(void *context, const char *text) {
   const struct settings *settings = context;
   if (!settings->quiet)
-    fprintf(stderr, "narrowcast: warning: %s\n", text);
+    escape_printf(stderr, "narrowcast: warning: %s\n", text);
 }
 
 // With --json an error is on standard output too, for programs.

@@ -4,6 +4,8 @@
 
 #include "json.h"
 
+#include <assert.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -29,6 +31,51 @@ size_t escape_character(const char *text, FILE *out) {
 void escape_terminal(const char *text, FILE *out) {
   while (*text)
     text += escape_character(text, out);
+}
+
+// Prints what the conversion at `format` asks for. Returns its length.
+static size_t print_conversion(const char *format, va_list *arguments, FILE *out) {
+  char one[16];
+  size_t length = 1 + strspn(format + 1, "-+ #0.123456789lz") + 1;
+  assert(length < sizeof one);
+  memcpy(one, format, length);
+  one[length] = '\0';
+  switch (one[length - 1]) {
+  case '%': putc('%', out); break;
+  case 's':
+    assert(length == 2);  // text has no width: what is escaped may have another
+    escape_terminal(va_arg(*arguments, const char *), out);
+    break;
+  case 'd':
+    if (one[length - 2] == 'l')
+      fprintf(out, one, va_arg(*arguments, long));
+    else
+      fprintf(out, one, va_arg(*arguments, int));
+    break;
+  case 'u':
+    if (one[length - 2] == 'z')
+      fprintf(out, one, va_arg(*arguments, size_t));
+    else
+      fprintf(out, one, va_arg(*arguments, unsigned long));
+    break;
+  case 'f':
+  case 'g': fprintf(out, one, va_arg(*arguments, double)); break;
+  default: assert(!"a conversion that escape_printf knows");
+  }
+  return length;
+}
+
+void escape_printf(FILE *out, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  while (*format) {
+    size_t plain = strcspn(format, "%");
+    fwrite(format, 1, plain, out);
+    format += plain;
+    if (*format)
+      format += print_conversion(format, &arguments, out);
+  }
+  va_end(arguments);
 }
 
 void escape_html(const char *text, FILE *out) {

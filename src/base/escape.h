@@ -13,6 +13,10 @@ size_t escape_character(const char *text, FILE *out);
 
 void escape_terminal(const char *text, FILE *out);
 
+// As fprintf, but that each %s is escaped so; the format's own line ends are the only ones. Takes
+// %s, %d, %ld, %zu, %lu, and %f and %g with a width or a precision, not '*'.
+void escape_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 // In an element or in a quoted attribute.
 void escape_html(const char *text, FILE *out);
 

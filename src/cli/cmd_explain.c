@@ -2,14 +2,11 @@
 #include "cmd.h"
 #include "review.h"
 
-#include <stdlib.h>
-
-// Names in the text come from files: it goes through memory, so that one place cleans it.
 static enum status explain(struct run *r, const struct review *plan,
-                           const struct review_range *ranges, FILE *out) {
+                           const struct review_range *ranges) {
   const struct settings *s = r->settings;
   if (!s->why_not)
-    return review_explain(plan, ranges, s->second, out, r->diag);
+    return review_explain(plan, ranges, s->second, stdout, r->diag);
   const struct format *f = format_find(s->why_not);
   if (!f) {
     const char *near = format_near(s->why_not);
@@ -17,7 +14,7 @@ static enum status explain(struct run *r, const struct review *plan,
               near ? "? " : "", review_formats(plan, &r->arena));
     return diag_fail(r->diag, STATUS_USAGE, "--why-not: there is no format \"%s\"", s->why_not);
   }
-  return review_why_not(plan, f->id, out, &r->arena, r->diag);
+  return review_why_not(plan, f->id, stdout, &r->arena, r->diag);
 }
 
 static enum status check_arguments(struct run *r) {
@@ -38,16 +35,5 @@ enum status command_explain(struct run *r) {
     TRY(review_read_errors(&plan, s->verdict, &r->arena, r->diag));
   if (s->trace)
     TRY(review_read_trace(&plan, s->trace, &ranges, &r->arena, r->diag));
-  char *text = NULL;
-  size_t size = 0;
-  FILE *out = open_memstream(&text, &size);
-  if (!out)
-    out_of_memory(BUFSIZ);
-  enum status status = explain(r, &plan, ranges, out);
-  if (fclose(out) != 0)
-    out_of_memory(size);
-  if (status == STATUS_OK)
-    review_print(text, stdout);
-  free(text);
-  return status;
+  return explain(r, &plan, ranges);
 }

@@ -1,12 +1,13 @@
 // policy: check a policy file, show a shipped policy or target, list the policies.
 #include "cmd.h"
+#include "escape.h"
 
 #include <string.h>
 
 static enum status check(struct run *r, const char *path) {
   TRY(policy_load(&r->policy, path, &r->arena, r->diag));
-  printf("%s: policy %s version %d, %d rules, %d claims, ladder", path, r->policy.name,
-         r->policy.version, r->policy.n_rules, r->policy.n_claims);
+  escape_printf(stdout, "%s: policy %s version %d, %d rules, %d claims, ladder", path,
+                r->policy.name, r->policy.version, r->policy.n_rules, r->policy.n_claims);
   if (r->policy.operands.wanted || r->policy.tf32)
     printf(" %s", formats[r->policy.operands.format].name);
   for (int i = 0; i < r->policy.n_ladder; i++)

@@ -1,5 +1,6 @@
 // report: a plan, and its trace and verdict, for people to review. Needs no model and no engine.
 #include "cmd.h"
+#include "escape.h"
 #include "report.h"
 
 #include <string.h>
@@ -37,6 +38,6 @@ enum status command_report(struct run *r) {
   enum status status = read_and_write(r, &report, form, output);
   report_close(&report);
   if (status == STATUS_OK && !s->to_stdout)
-    printf("wrote %s\n", output);
+    escape_printf(stdout, "wrote %s\n", output);
   return status;
 }

@@ -1,5 +1,6 @@
 // trace: statistics of the calibration samples, and of a training's weights, to a file.
 #include "cmd.h"
+#include "escape.h"
 #include "json.h"
 #include "units.h"
 
@@ -42,7 +43,7 @@ static void print_result(const struct run *r, const char *output) {
   if (weights)
     printf("%zu step%s of %zu weight%s; ", t->weight_steps, PLURAL(t->weight_steps), weights,
            PLURAL(weights));
-  printf("wrote %s\n", output);
+  escape_printf(stdout, "wrote %s\n", output);
 }
 
 enum status command_trace(struct run *r) {

@@ -72,30 +72,31 @@ static void print_overrides(const struct plan *p, FILE *out) {
   int decided = 0;
   for (int n = 0; n < p->n_nodes; n++)
     decided += strncmp(p->nodes[n].rule_id, "override ", strlen("override ")) == 0;
-  fprintf(out, "overrides    %d of %s decide for %d node%s\n", p->overrides->count,
-          p->overrides->file, decided, PLURAL(decided));
+  escape_printf(out, "overrides    %d of %s decide for %d node%s\n", p->overrides->count,
+                p->overrides->file, decided, PLURAL(decided));
 }
 
 static void print_held_out(const struct run *r, FILE *out) {
   if (r->held_out_apart)
-    fprintf(out, "; %zu more held out", r->n_held_out);
+    escape_printf(out, "; %zu more held out", r->n_held_out);
   else
-    fprintf(out, "; none held out, so it serves for the verdict too");
+    escape_printf(out, "; none held out, so it serves for the verdict too");
 }
 
 static void print_calibration(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   if (!p->has_trace || p->steps == 0) {  // a trace of checkpoints alone has no steps
-    fprintf(out, "calibration  none: every tensor that is not a constant counts as not seen\n");
+    escape_printf(out,
+                  "calibration  none: every tensor that is not a constant counts as not seen\n");
     return;
   }
-  fprintf(out, "calibration  %zu %s sample%s", p->steps, p->synthetic ? "made-up" : "real",
-          PLURAL(p->steps));
+  escape_printf(out, "calibration  %zu %s sample%s", p->steps, p->synthetic ? "made-up" : "real",
+                PLURAL(p->steps));
   if (r->n_held_out && r->has_trace && !r->settings->trace)
     print_held_out(r, out);
   if (r->trace.seconds > 0)
-    fprintf(out, "; traced in %.2f s", r->trace.seconds);
-  fprintf(out, "\n");
+    escape_printf(out, "; traced in %.2f s", r->trace.seconds);
+  escape_printf(out, "\n");
 }
 
 // The opset at which all nodes could go that only the schema keeps wide; 0 if some never could.
@@ -119,11 +120,11 @@ static void print_no_float(const struct graph *g, FILE *out) {
   for (int v = 0; v < g->n_values; v++)
     for (size_t k = 0; k < sizeof others / sizeof others[0]; k++)
       counts[k] += g->values[v].type.elem_type == others[k].type;
-  fprintf(out, "             no node computes on fp32 tensors: ");
+  escape_printf(out, "             no node computes on fp32 tensors: ");
   for (size_t k = 0; k < sizeof others / sizeof others[0]; k++)
     if (counts[k])
-      fprintf(out, "%s%d %s", any++ ? ", " : "", counts[k], others[k].text);
-  fprintf(out, "%s\n", any ? "" : "there are none");
+      escape_printf(out, "%s%d %s", any++ ? ", " : "", counts[k], others[k].text);
+  escape_printf(out, "%s\n", any ? "" : "there are none");
 }
 
 // Whether the plan was applied, and not only made.
@@ -134,27 +135,29 @@ static bool was_applied(const struct run *r) {
 static void print_opset(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   if (p->raised_to && (!was_applied(r) || !plan_is_identity(p)))
-    fprintf(out, "opset        raised to %d\n", p->raised_to);
+    escape_printf(out, "opset        raised to %d\n", p->raised_to);
   else if (p->raised_to)
-    fprintf(out, "opset        not raised: nothing is narrow at opset %d either\n", p->raised_to);
+    escape_printf(out, "opset        not raised: nothing is narrow at opset %d either\n",
+                  p->raised_to);
   else if (r->settings->raise_opset)
-    fprintf(out, "opset        left at %d, which is not below %d\n", graph_opset(&r->graph, 0, ""),
-            r->settings->raise_opset);
+    escape_printf(out, "opset        left at %d, which is not below %d\n",
+                  graph_opset(&r->graph, 0, ""), r->settings->raise_opset);
 }
 
 static void print_formats(const struct plan *p, const struct counts *c, FILE *out) {
-  fprintf(out, "plan         %d of %d float nodes narrow", c->narrow_nodes, c->float_nodes);
+  escape_printf(out, "plan         %d of %d float nodes narrow", c->narrow_nodes, c->float_nodes);
   for (int i = 0; i < p->n_ladder; i++)
-    fprintf(out, "%s %d %s", i ? "," : ":", c->by_format[p->ladder[i]], formats[p->ladder[i]].name);
-  fprintf(out, "\n");
+    escape_printf(out, "%s %d %s", i ? "," : ":", c->by_format[p->ladder[i]],
+                  formats[p->ladder[i]].name);
+  escape_printf(out, "\n");
   for (int k = 0; k < REASON_COUNT && !p->tf32; k++) {
     if (!c->by_reason[k])
       continue;
-    fprintf(out, "             %5d stay%s fp32: %s", c->by_reason[k],
-            c->by_reason[k] == 1 ? "s" : "", reason_text((enum reason)k));
+    escape_printf(out, "             %5d stay%s fp32: %s", c->by_reason[k],
+                  c->by_reason[k] == 1 ? "s" : "", reason_text((enum reason)k));
     if (k == REASON_SCHEMA && opset_wanted(p) > 0)
-      fprintf(out, " (--raise-opset %d would do)", opset_wanted(p));
-    fprintf(out, "\n");
+      escape_printf(out, " (--raise-opset %d would do)", opset_wanted(p));
+    escape_printf(out, "\n");
   }
 }
 
@@ -166,13 +169,14 @@ static void print_weights_in_blocks(const struct plan *p, const struct counts *c
     bytes += o ? o->bytes : 0;
     longest = o && o->block_size > longest ? o->block_size : longest;
   }
-  fprintf(out, "operands     %d of %d matrix products read their weights in %s: %d weight%s of ",
-          c->narrow_products, c->products, formats[p->operand_format].name, c->operands,
-          PLURAL(c->operands));
+  escape_printf(out,
+                "operands     %d of %d matrix products read their weights in %s: %d weight%s of ",
+                c->narrow_products, c->products, formats[p->operand_format].name, c->operands,
+                PLURAL(c->operands));
   print_bytes(out, (double)bytes);
   if (longest)
-    fprintf(out, ",\n             with a scale for each block of up to %" PRId64, longest);
-  fprintf(out, "\n");
+    escape_printf(out, ",\n             with a scale for each block of up to %" PRId64, longest);
+  escape_printf(out, "\n");
 }
 
 // Products that read their operands in 8 bits, or weights in 4, and why the others do not.
@@ -186,19 +190,20 @@ static void print_operands(const struct run *r, const struct counts *c, FILE *ou
   if (weights)
     print_weights_in_blocks(p, c, out);
   else
-    fprintf(out,
-            "operands     %d of %d matrix products read theirs in %s: %d tensor%s, a scale each\n",
-            c->narrow_products, c->products, name, c->operands, PLURAL(c->operands));
+    escape_printf(
+        out, "operands     %d of %d matrix products read theirs in %s: %d tensor%s, a scale each\n",
+        c->narrow_products, c->products, name, c->operands, PLURAL(c->operands));
   for (int k = 0; k < REASON_COUNT; k++)
     if (c->by_operands_reason[k])
-      fprintf(out, "             %5d do%s not: %s%s\n", c->by_operands_reason[k],
-              c->by_operands_reason[k] == 1 ? "es" : "", reason_text((enum reason)k),
-              k != REASON_SCHEMA ? ""
-              : weights          ? " (--raise-opset 23 would do)"
-                                 : " (--raise-opset 19 would do)");
+      escape_printf(out, "             %5d do%s not: %s%s\n", c->by_operands_reason[k],
+                    c->by_operands_reason[k] == 1 ? "es" : "", reason_text((enum reason)k),
+                    k != REASON_SCHEMA ? ""
+                    : weights          ? " (--raise-opset 23 would do)"
+                                       : " (--raise-opset 19 would do)");
   if (c->headroom_value >= 0)
-    fprintf(out, "             %s may grow %s times before it saturates\n",
-            graph_value_label(&r->graph, c->headroom_value), plan_growth_text(c->headroom, growth));
+    escape_printf(out, "             %s may grow %s times before it saturates\n",
+                  graph_value_label(&r->graph, c->headroom_value),
+                  plan_growth_text(c->headroom, growth));
 }
 
 // Values, no constants, that are stored times a power of two.
@@ -213,11 +218,12 @@ static void print_scales(const struct plan *p, const struct graph *g, FILE *out)
     scaled++;
   }
   if (scaled)
-    fprintf(out, "scales       %d tensor%s stored times a power of two, ", scaled, PLURAL(scaled));
+    escape_printf(out, "scales       %d tensor%s stored times a power of two, ", scaled,
+                  PLURAL(scaled));
   if (scaled && least == most)
-    fprintf(out, "2^%d\n", least);
+    escape_printf(out, "2^%d\n", least);
   else if (scaled)
-    fprintf(out, "2^%d to 2^%d\n", least, most);
+    escape_printf(out, "2^%d to 2^%d\n", least, most);
 }
 
 static void print_seconds(FILE *out, double seconds) {
@@ -230,30 +236,30 @@ static void print_model_of_costs(const struct plan *p, FILE *out) {
   bool measured = p->has_trace && p->steps > 0;
   if (!c->target || !measured || p->tf32 || plan_is_identity(p))
     return;
-  fprintf(out, "modelled     for target %s: a run takes ", c->target);
+  escape_printf(out, "modelled     for target %s: a run takes ", c->target);
   print_seconds(out, c->time_before);
-  fprintf(out, " -> ");
+  escape_printf(out, " -> ");
   print_seconds(out, c->time_after);
   if (c->time_casts > 0) {
-    fprintf(out, c->scale_nodes ? " (Casts and scale nodes " : " (Casts ");
+    escape_printf(out, c->scale_nodes ? " (Casts and scale nodes " : " (Casts ");
     print_seconds(out, c->time_casts);
-    fprintf(out, ")");
+    escape_printf(out, ")");
   }
   char text[UNITS_TEXT];
-  fprintf(out, "; %s of the time cannot speed up", units_share(c->fixed_share, text));
+  escape_printf(out, "; %s of the time cannot speed up", units_share(c->fixed_share, text));
   // At 100 nobody is held up by it; what prints as 1 is no speed-up.
   if (costs_most_speedup(c) < 100 && costs_most_speedup(c) >= 1.005)
-    fprintf(out, ": at most %s times faster", units_factor(costs_most_speedup(c), text));
-  fprintf(out, "\n");
-  fprintf(out, "             moves ");
+    escape_printf(out, ": at most %s times faster", units_factor(costs_most_speedup(c), text));
+  escape_printf(out, "\n");
+  escape_printf(out, "             moves ");
   print_bytes(out, c->traffic_before);
-  fprintf(out, " -> ");
+  escape_printf(out, " -> ");
   print_bytes(out, c->traffic_after);
-  fprintf(out, "; writes activations of ");
+  escape_printf(out, "; writes activations of ");
   print_bytes(out, c->activations_before);
-  fprintf(out, " -> ");
+  escape_printf(out, " -> ");
   print_bytes(out, c->activations_after);
-  fprintf(out, "\n");
+  escape_printf(out, "\n");
 }
 
 static void print_weights(const struct plan *p, FILE *out) {
@@ -261,33 +267,35 @@ static void print_weights(const struct plan *p, FILE *out) {
   for (size_t i = 0; i < p->n_weights; i++)
     copies += p->weights[i].master_copy;
   if (p->n_weights)
-    fprintf(out, "weights      %zu of %zu need a 32-bit master copy in training\n", copies,
-            p->n_weights);
+    escape_printf(out, "weights      %zu of %zu need a 32-bit master copy in training\n", copies,
+                  p->n_weights);
 }
 
 static void print_loss_scale(const struct training_plan *t, FILE *out) {
   const char *format = formats[t->format].name;
-  fprintf(out, "             gradients from %.3g to %.3g: ", t->gradient_min, t->gradient_max);
+  escape_printf(out, "             gradients from %.3g to %.3g: ", t->gradient_min,
+                t->gradient_max);
   if (t->scales.first > t->scales.last)
-    fprintf(out, "no loss scale keeps both ends in %s\n", format);
+    escape_printf(out, "no loss scale keeps both ends in %s\n", format);
   else if (t->scales.first <= 0 && t->scales.last >= 0)
-    fprintf(out, "%s holds them without a loss scale\n", format);
+    escape_printf(out, "%s holds them without a loss scale\n", format);
   else
-    fprintf(out, "loss scales from 2^%d to 2^%d keep them in %s; with the margin 2^%d\n",
-            t->scales.first, t->scales.last, format, t->scale_log2);
-  fprintf(out, "             a dynamic scale from 2^%d ends at 2^%d and skips %" PRIu64 " step%s\n",
-          t->rule.start_log2, t->dynamic_log2, t->skipped, PLURAL(t->skipped));
+    escape_printf(out, "loss scales from 2^%d to 2^%d keep them in %s; with the margin 2^%d\n",
+                  t->scales.first, t->scales.last, format, t->scale_log2);
+  escape_printf(
+      out, "             a dynamic scale from 2^%d ends at 2^%d and skips %" PRIu64 " step%s\n",
+      t->rule.start_log2, t->dynamic_log2, t->skipped, PLURAL(t->skipped));
 }
 
 static void print_training(const struct plan *p, FILE *out) {
   if (!p->training)
     return;
-  fprintf(out, "training     weights, gradients and optimizer in %s: ",
-          formats[p->training->format].name);
+  escape_printf(out, "training     weights, gradients and optimizer in %s: ",
+                formats[p->training->format].name);
   print_bytes(out, p->training->bytes_before);
-  fprintf(out, " -> ");
+  escape_printf(out, " -> ");
   print_bytes(out, p->training->bytes_after);
-  fprintf(out, "\n");
+  escape_printf(out, "\n");
   if (p->training->n_gradients)
     print_loss_scale(p->training, out);
 }
@@ -296,24 +304,25 @@ static void print_promotions(const struct run *r, FILE *out) {
   const struct promotions *p = r->plan.promotions;
   bool failed = r->has_verdict && !r->verdict.holds;
   if (r->promotion_failed)
-    fprintf(out, "promoted     nothing: with all that breaks the claims promoted, nothing would be "
-                 "narrow\n");
+    escape_printf(
+        out, "promoted     nothing: with all that breaks the claims promoted, nothing would be "
+             "narrow\n");
   else if (p && p->count) {
     int rounds = p->log[p->count - 1].round;
-    fprintf(out, "promoted     %zu tensor%s in %d round%s, %s\n", p->count, PLURAL(p->count),
-            rounds, PLURAL(rounds), failed ? "which is not enough" : "to meet the claims");
+    escape_printf(out, "promoted     %zu tensor%s in %d round%s, %s\n", p->count, PLURAL(p->count),
+                  rounds, PLURAL(rounds), failed ? "which is not enough" : "to meet the claims");
   } else if (failed && !r->plan.tf32 && r->plan.overrides && r->policy.promotion_rounds > 0)
-    fprintf(out, "promoted     nothing: overrides decide what breaks the claims\n");
+    escape_printf(out, "promoted     nothing: overrides decide what breaks the claims\n");
 }
 
 static void print_plan(const struct run *r, FILE *out) {
   const struct plan *p = &r->plan;
   struct counts c = count_plan(p);
   char growth[GROWTH_TEXT];
-  fprintf(out, "policy       %s version %d", p->policy_name, p->policy_version);
+  escape_printf(out, "policy       %s version %d", p->policy_name, p->policy_version);
   for (const char **o = p->adjustments; o && *o; o++)
-    fprintf(out, ", %s", *o);
-  fprintf(out, "\n");
+    escape_printf(out, ", %s", *o);
+  escape_printf(out, "\n");
   print_overrides(p, out);
   print_opset(r, out);
   print_calibration(r, out);
@@ -323,43 +332,46 @@ static void print_plan(const struct run *r, FILE *out) {
   print_scales(p, &r->graph, out);
   print_operands(r, &c, out);
   if (p->tf32)
-    fprintf(out, "setting      tf32: set it in the runtime; here matrix products round their "
-                 "operands to it\n");
+    escape_printf(out, "setting      tf32: set it in the runtime; here matrix products round their "
+                       "operands to it\n");
   print_promotions(r, out);
   if (p->headroom_value >= 0)
-    fprintf(out, "headroom     %s may grow %s times before it leaves %s\n",
-            graph_value_label(&r->graph, p->headroom_value), plan_growth_text(p->headroom, growth),
-            formats[p->values[p->headroom_value].format].name);
+    escape_printf(out, "headroom     %s may grow %s times before it leaves %s\n",
+                  graph_value_label(&r->graph, p->headroom_value),
+                  plan_growth_text(p->headroom, growth),
+                  formats[p->values[p->headroom_value].format].name);
   print_model_of_costs(p, out);
   print_weights(p, out);
   print_training(p, out);
   if (r->has_trace && r->trace.nonfinite_value >= 0)
-    fprintf(out, "warning      the fp32 model itself is not finite: %s on %s\n",
-            graph_value_label(&r->graph, r->trace.nonfinite_value), r->trace.nonfinite_sample);
+    escape_printf(out, "warning      the fp32 model itself is not finite: %s on %s\n",
+                  graph_value_label(&r->graph, r->trace.nonfinite_value),
+                  r->trace.nonfinite_sample);
 }
 
 static void print_quantised(const struct plan *p, const struct rewrite_report *report, FILE *out) {
-  fprintf(out, "%d QuantizeLinear, %d DequantizeLinear; %d weight%s of ", report->quantised,
-          report->dequantised, report->weights, PLURAL(report->weights));
+  escape_printf(out, "%d QuantizeLinear, %d DequantizeLinear; %d weight%s of ", report->quantised,
+                report->dequantised, report->weights, PLURAL(report->weights));
   print_bytes(out, (double)report->weight_bytes);
-  fprintf(out, " in %d bits;\n             ", formats[p->operand_format].bits);
+  escape_printf(out, " in %d bits;\n             ", formats[p->operand_format].bits);
 }
 
 static void print_cost(const struct run *r, FILE *out) {
-  fprintf(out, "cost         %d Cast%s ", r->rewrite.casts, PLURAL(r->rewrite.casts));
+  escape_printf(out, "cost         %d Cast%s ", r->rewrite.casts, PLURAL(r->rewrite.casts));
   if (r->rewrite.scale_nodes)
-    fprintf(out, "and %d scale node%s ", r->rewrite.scale_nodes, PLURAL(r->rewrite.scale_nodes));
-  fprintf(out, "added; ");
+    escape_printf(out, "and %d scale node%s ", r->rewrite.scale_nodes,
+                  PLURAL(r->rewrite.scale_nodes));
+  escape_printf(out, "added; ");
   if (r->rewrite.dequantised)
     print_quantised(&r->plan, &r->rewrite, out);
-  fprintf(out, "constants ");
+  escape_printf(out, "constants ");
   print_bytes(out, (double)r->rewrite.bytes_before);
-  fprintf(out, " -> ");
+  escape_printf(out, " -> ");
   print_bytes(out, (double)r->rewrite.bytes_after);
   if (r->rewrite.saturated)
-    fprintf(out, "; %" PRIu64 " element%s out of range changed as the policy says",
-            r->rewrite.saturated, PLURAL(r->rewrite.saturated));
-  fprintf(out, "\n");
+    escape_printf(out, "; %" PRIu64 " element%s out of range changed as the policy says",
+                  r->rewrite.saturated, PLURAL(r->rewrite.saturated));
+  escape_printf(out, "\n");
 }
 
 static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *y) {
@@ -369,15 +381,15 @@ static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *
 
 static void print_measured(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
   bool calibrated = v->calibration_samples > 0, in_engine = !isnan(c->in_engine);
-  fprintf(out, "%.6g", calibrated ? c->on[SET_HELD_OUT] : c->measured);
+  escape_printf(out, "%.6g", calibrated ? c->on[SET_HELD_OUT] : c->measured);
   if (calibrated || in_engine)
-    fprintf(out, " (");
+    escape_printf(out, " (");
   if (calibrated)
-    fprintf(out, "calibration %.6g", c->on[SET_CALIBRATION]);
+    escape_printf(out, "calibration %.6g", c->on[SET_CALIBRATION]);
   if (in_engine)
-    fprintf(out, "%sengine %.6g", calibrated ? ", " : "", c->in_engine);
+    escape_printf(out, "%sengine %.6g", calibrated ? ", " : "", c->in_engine);
   if (calibrated || in_engine)
-    fprintf(out, ")");
+    escape_printf(out, ")");
 }
 
 static const char *limit_text(const struct claim *c) {
@@ -385,17 +397,17 @@ static const char *limit_text(const struct claim *c) {
 }
 
 static void print_claim_result(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
-  fprintf(out, "  %s    %s of %s: ", c->holds ? "holds" : "FAILS", metric_name(c->claim->metric),
-          c->output);
+  escape_printf(out, "  %s    %s of %s: ", c->holds ? "holds" : "FAILS",
+                metric_name(c->claim->metric), c->output);
   if (c->shape_mismatches)
-    fprintf(out, "its shape differs from fp32 in %" PRIu64 " run%s\n", c->shape_mismatches,
-            PLURAL(c->shape_mismatches));
+    escape_printf(out, "its shape differs from fp32 in %" PRIu64 " run%s\n", c->shape_mismatches,
+                  PLURAL(c->shape_mismatches));
   else if (c->nothing_compared)
-    fprintf(out, "cannot be judged, the fp32 output is not finite anywhere\n");
+    escape_printf(out, "cannot be judged, the fp32 output is not finite anywhere\n");
   else {
     print_measured(v, c, out);
-    fprintf(out, ", %s %.6g%s%s\n", limit_text(c->claim), c->claim->limit,
-            c->holds ? "" : " was promised; worst on ", c->holds ? "" : c->sample);
+    escape_printf(out, ", %s %.6g%s%s\n", limit_text(c->claim), c->claim->limit,
+                  c->holds ? "" : " was promised; worst on ", c->holds ? "" : c->sample);
   }
 }
 
@@ -416,10 +428,10 @@ static void print_claims(const struct verdict *v, FILE *out) {
     if (holding == 1)
       print_claim_result(v, worst, out);
     else if (holding > 1) {
-      fprintf(out, "  holds    %s of %d outputs: worst is %s with ",
-              metric_name(first->claim->metric), holding, worst->output);
+      escape_printf(out, "  holds    %s of %d outputs: worst is %s with ",
+                    metric_name(first->claim->metric), holding, worst->output);
       print_measured(v, worst, out);
-      fprintf(out, ", %s %.6g\n", limit_text(first->claim), first->claim->limit);
+      escape_printf(out, ", %s %.6g\n", limit_text(first->claim), first->claim->limit);
     }
   }
 }
@@ -437,16 +449,16 @@ static void print_rows(const struct run *r, const struct verdict_rows *rows, FIL
     if (c->first_alone_sample && (!foremost || c->first_alone < foremost->first_alone))
       foremost = c;
   }
-  fprintf(out,
-          "rows         %s %s gives %" PRIu64 " in fp32, %" PRIu64 " narrow: %" PRIu64
-          " alike within %g %%, %" PRIu64 " of these moved",
-          r->graph.nodes[rows->selection].proto->op_type,
-          graph_node_label(&r->graph, rows->selection), reference, narrow, matched,
-          100 * rows->tolerance, moved);
+  escape_printf(out,
+                "rows         %s %s gives %" PRIu64 " in fp32, %" PRIu64 " narrow: %" PRIu64
+                " alike within %g %%, %" PRIu64 " of these moved",
+                r->graph.nodes[rows->selection].proto->op_type,
+                graph_node_label(&r->graph, rows->selection), reference, narrow, matched,
+                100 * rows->tolerance, moved);
   if (foremost)
-    fprintf(out, "\n             foremost in fp32 without its like: row %zu on %s",
-            foremost->first_alone, foremost->first_alone_sample);
-  fprintf(out, "\n");
+    escape_printf(out, "\n             foremost in fp32 without its like: row %zu on %s",
+                  foremost->first_alone, foremost->first_alone_sample);
+  escape_printf(out, "\n");
 }
 
 // Outputs that fail the first claim that any fails, and depend on a selection: the first few.
@@ -464,9 +476,9 @@ static void print_decisions(const struct run *r, FILE *out) {
     int node = value >= 0 ? decision_before(&r->graph, value, &scratch) : -1;
     if (node < 0)
       continue;
-    fprintf(out,
-            "             %s depends on what %s %s selects, and any rounding may change that\n",
-            c->output, r->graph.nodes[node].proto->op_type, graph_node_label(&r->graph, node));
+    escape_printf(
+        out, "             %s depends on what %s %s selects, and any rounding may change that\n",
+        c->output, r->graph.nodes[node].proto->op_type, graph_node_label(&r->graph, node));
     shown++;
   }
   arena_free(&scratch);
@@ -475,21 +487,22 @@ static void print_decisions(const struct run *r, FILE *out) {
 static void print_culprit(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
   if (v->first_nonfinite >= 0)
-    fprintf(out, "             first tensor that is not finite: %s, on %s\n",
-            graph_value_label(&r->graph, v->first_nonfinite), v->first_nonfinite_sample);
+    escape_printf(out, "             first tensor that is not finite: %s, on %s\n",
+                  graph_value_label(&r->graph, v->first_nonfinite), v->first_nonfinite_sample);
   if (v->worst_local >= 0)
-    fprintf(out, "             largest error of its own: %s (relative L2 %.3g beyond its inputs)\n",
-            graph_value_label(&r->graph, v->worst_local), v->worst_local_error);
+    escape_printf(
+        out, "             largest error of its own: %s (relative L2 %.3g beyond its inputs)\n",
+        graph_value_label(&r->graph, v->worst_local), v->worst_local_error);
 }
 
 static void print_labels(const struct verdict *v, FILE *out) {
   for (int i = 0; i < v->n_outputs; i++) {
     const struct compare *c = &v->outputs[i].on[SET_HELD_OUT];
     if (c->labelled)
-      fprintf(out, "accuracy     %s: fp32 %.2f %%, narrow %.2f %% of %" PRIu64 " label%s\n",
-              v->outputs[i].name, 100 * (double)c->reference_right / (double)c->labelled,
-              100 * (double)c->narrow_right / (double)c->labelled, c->labelled,
-              PLURAL(c->labelled));
+      escape_printf(out, "accuracy     %s: fp32 %.2f %%, narrow %.2f %% of %" PRIu64 " label%s\n",
+                    v->outputs[i].name, 100 * (double)c->reference_right / (double)c->labelled,
+                    100 * (double)c->narrow_right / (double)c->labelled, c->labelled,
+                    PLURAL(c->labelled));
   }
 }
 
@@ -504,32 +517,34 @@ static void print_loads(const struct verdict *v, const struct engine *engine, FI
     return;
   }
   if (v->loads_everywhere) {
-    fprintf(out, "loads        and runs in ONNX Runtime %s at every optimisation level\n", version);
+    escape_printf(out, "loads        and runs in ONNX Runtime %s at every optimisation level\n",
+                  version);
     return;
   }
   if (!v->has_kernels) {
-    fprintf(out,
-            "loads        not in ONNX Runtime %s: it has no %s kernels for the CPU; the "
-            "verdict is from emulation\n",
-            version, v->kernels_missing == FORMAT_BF16 ? "bfloat16" : "float4e2m1");
+    escape_printf(out,
+                  "loads        not in ONNX Runtime %s: it has no %s kernels for the CPU; the "
+                  "verdict is from emulation\n",
+                  version, v->kernels_missing == FORMAT_BF16 ? "bfloat16" : "float4e2m1");
     return;
   }
   for (int level = 0; level < OPTIMISATION_LEVELS; level++)
     if (v->loads[level][0])
-      fprintf(out, "loads        NOT in ONNX Runtime %s at level %s: %s\n", version,
-              optimisation_names[level], v->loads[level]);
+      escape_printf(out, "loads        NOT in ONNX Runtime %s at level %s: %s\n", version,
+                    optimisation_names[level], v->loads[level]);
 }
 
 static void print_verdict(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
-  fprintf(out, "verify       %zu %ssample%s", v->samples, v->held_out ? "held-out " : "",
-          PLURAL(v->samples));
+  escape_printf(out, "verify       %zu %ssample%s", v->samples, v->held_out ? "held-out " : "",
+                PLURAL(v->samples));
   if (v->calibration_samples)
-    fprintf(out, " and %zu that calibrated", v->calibration_samples);
-  fprintf(out, ", emulated beside fp32 in %.2f s\n", v->seconds);
+    escape_printf(out, " and %zu that calibrated", v->calibration_samples);
+  escape_printf(out, ", emulated beside fp32 in %.2f s\n", v->seconds);
   if (v->compared_in_engine)
-    fprintf(out, "             engine: as ONNX Runtime %s computes the result on this machine\n",
-            engine_info(r->engine)->version);
+    escape_printf(out,
+                  "             engine: as ONNX Runtime %s computes the result on this machine\n",
+                  engine_info(r->engine)->version);
   print_claims(v, out);
   for (int i = 0; i < v->n_rows; i++)
     if (v->rows[i].judged)
@@ -576,10 +591,10 @@ static void print_not_finite(const struct verdict *v, FILE *out) {
   for (int i = 0; i < v->n_outputs; i++) {
     uint64_t count = v->outputs[i].on[SET_HELD_OUT].reference_nonfinite;
     if (count)
-      fprintf(out,
-              "warning      %" PRIu64
-              " element%s of %s %s not finite in fp32 already, and not compared\n",
-              count, PLURAL(count), v->outputs[i].name, count == 1 ? "is" : "are");
+      escape_printf(out,
+                    "warning      %" PRIu64
+                    " element%s of %s %s not finite in fp32 already, and not compared\n",
+                    count, PLURAL(count), v->outputs[i].name, count == 1 ? "is" : "are");
   }
 }
 
@@ -597,7 +612,7 @@ static void print_limit(void *context, const char *id, const char *text) {
 
 static void print_drawback(void *out, const char *id, const char *text) {
   (void)id;
-  fprintf(out, "drawback     %s\n", text);
+  escape_printf(out, "drawback     %s\n", text);
 }
 
 static void print_result(const struct run *r, const char *output, FILE *out) {
@@ -607,22 +622,22 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
   if (r->has_verdict)
     plan_limits_each(&r->plan, &r->graph, print_limit, &lines);
   if (r->has_verdict || was_applied(r))
-    fprintf(out, "result       %s\n", result_text(r));
+    escape_printf(out, "result       %s\n", result_text(r));
   drawbacks_each(&r->plan, print_drawback, out);
   if (r->has_verdict)
     verdict_drawbacks_each(&r->verdict, engine_info(r->engine)->version, print_drawback, out);
   bool made_up = r->plan.synthetic || (r->has_verdict && samples_synthetic(r->samples));
   if (made_up)
-    fprintf(out,
-            "note         nothing real was measured: the inputs are made up. Give samples with "
-            "--data DIR for a real verdict\n");
+    escape_printf(
+        out, "note         nothing real was measured: the inputs are made up. Give samples with "
+             "--data DIR for a real verdict\n");
   char few[FEW_TEXT];
   if (!made_up && r->has_verdict && verdict_few_samples(&r->verdict, few))
-    fprintf(out, "note         %s\n", few);
+    escape_printf(out, "note         %s\n", few);
   if (r->rewrite.bytes_after > r->rewrite.bytes_before)
-    fprintf(out, "note         constants grew: some are kept both narrow and wide\n");
+    escape_printf(out, "note         constants grew: some are kept both narrow and wide\n");
   if (output)
-    fprintf(out, "wrote        %s\n", output);
+    escape_printf(out, "wrote        %s\n", output);
 }
 
 // What took less than half a hundredth of a second is left out.
@@ -630,24 +645,24 @@ static void print_times(const struct run *r, FILE *out) {
   double total = 0;
   for (int s = 0; s < STAGE_COUNT; s++)
     total += r->seconds[s];
-  fprintf(out, "time         %.2f s", total);
+  escape_printf(out, "time         %.2f s", total);
   int shown = 0;
   for (int s = 0; s < STAGE_COUNT; s++)
     if (r->seconds[s] >= 0.005)
-      fprintf(out, "%s %s %.2f", shown++ ? "," : ":", run_stage_names[s], r->seconds[s]);
-  fprintf(out, "\n");
+      escape_printf(out, "%s %s %.2f", shown++ ? "," : ":", run_stage_names[s], r->seconds[s]);
+  escape_printf(out, "\n");
 }
 
-static void write_text(struct run *r, const char *output, FILE *out) {
+void summary_text(struct run *r, const char *output, FILE *out) {
   run_enter(r, STAGE_NONE);
-  fprintf(out, "model        %s: %d node%s, ", r->settings->model, r->source_nodes,
-          PLURAL(r->source_nodes));
+  escape_printf(out, "model        %s: %d node%s, ", r->settings->model, r->source_nodes,
+                PLURAL(r->source_nodes));
   print_bytes(out, (double)r->model.size);
-  fprintf(out, "\n");
+  escape_printf(out, "\n");
   print_plan(r, out);
   if (plan_is_identity(&r->plan))
-    fprintf(out, "cost         none: nothing is narrow%s\n",
-            was_applied(r) ? ", the model is copied unchanged" : "");
+    escape_printf(out, "cost         none: nothing is narrow%s\n",
+                  was_applied(r) ? ", the model is copied unchanged" : "");
   else if (r->rewrite.bytes_before || r->rewrite.casts)
     print_cost(r, out);
   if (r->has_verdict)
@@ -655,25 +670,6 @@ static void write_text(struct run *r, const char *output, FILE *out) {
   if (r->engine)
     print_times(r, out);
   print_result(r, output, out);
-}
-
-// Names come from models and samples, and messages from engines: nothing of them may drive a
-// terminal.
-void summary_text(struct run *r, const char *output, FILE *out) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *memory = open_memstream(&text, &size);
-  if (!memory)
-    out_of_memory(BUFSIZ);
-  write_text(r, output, memory);
-  if (fclose(memory) != 0)
-    out_of_memory(size);
-  for (const char *at = text; *at;)
-    if (*at == '\n')
-      putc(*at++, out);
-    else
-      at += escape_character(at, out);
-  free(text);
 }
 
 // ---- JSON ----

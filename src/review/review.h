@@ -99,9 +99,6 @@ struct review_range {
 enum status review_read_trace(const struct review *r, const char *path, struct review_range **out,
                               struct arena *a, struct diag *d);
 
-// Text for a terminal: control characters of names that come from a file are printed as '?'.
-void review_print(const char *text, FILE *out);
-
 // Explains every node and value whose label is `name` or matches it as a glob. `ranges` may be
 // NULL. STATUS_USAGE if there is none, with the nearest label.
 enum status review_explain(const struct review *r, const struct review_range *ranges,

@@ -1,5 +1,6 @@
 // Compares two plans by what they decide, the format of each node and the format and scale of each
 // tensor, matched by label. Numbers that moved without changing a decision are no difference.
+#include "escape.h"
 #include "json.h"
 #include "review.h"
 
@@ -80,82 +81,86 @@ static int count_narrow(const struct review *r) {
 
 static void print_decision(const struct review_node *n, FILE *out) {
   if (!n) {
-    fprintf(out, "not there");
+    escape_printf(out, "not there");
     return;
   }
-  fprintf(out, "%s", formats[n->format].name);
+  escape_printf(out, "%s", formats[n->format].name);
   if (n->reason == REASON_NONE)
-    fprintf(out, " by rule %s", n->rule[0] ? n->rule : "none");
+    escape_printf(out, " by rule %s", n->rule[0] ? n->rule : "none");
   else if (n->because_of)
-    fprintf(out, " (%s of %s)", reason_name(n->reason), n->because_of);
+    escape_printf(out, " (%s of %s)", reason_name(n->reason), n->because_of);
   else if (n->reason == REASON_KEPT)
-    fprintf(out, " (kept by %s)", n->rule);
+    escape_printf(out, " (kept by %s)", n->rule);
   else if (n->reason == REASON_CLASS && n->rule[0])
-    fprintf(out, " (class by rule %s)", n->rule);
+    escape_printf(out, " (class by rule %s)", n->rule);
   else
-    fprintf(out, " (%s)", reason_name(n->reason));
+    escape_printf(out, " (%s)", reason_name(n->reason));
 }
 
 static void print_operands(const struct review_node *n, FILE *out) {
   if (n && n->narrow_operands)
-    fprintf(out, ", operands in %s", n->operands_format);
+    escape_printf(out, ", operands in %s", n->operands_format);
 }
 
 static void print_node(struct visitor *v, const struct review_node *x,
                        const struct review_node *y) {
   const struct review_node *n = x ? x : y;
-  fprintf(v->out, "  node %s (%s): ", n->label, n->op);
+  escape_printf(v->out, "  node %s (%s): ", n->label, n->op);
   print_decision(x, v->out);
   print_operands(x, v->out);
-  fprintf(v->out, " -> ");
+  escape_printf(v->out, " -> ");
   print_decision(y, v->out);
   print_operands(y, v->out);
-  fprintf(v->out, "\n");
+  escape_printf(v->out, "\n");
 }
 
 static void print_storage(const struct review_value *v, FILE *out) {
   if (!v) {
-    fprintf(out, "not there");
+    escape_printf(out, "not there");
     return;
   }
-  fprintf(out, "%s", formats[v->format].name);
+  escape_printf(out, "%s", formats[v->format].name);
   if (v->scale_log2)
-    fprintf(out, " scaled by 2^%d", v->scale_log2);
+    escape_printf(out, " scaled by 2^%d", v->scale_log2);
   if (v->operand_block)
-    fprintf(out, ", as operand in blocks of %d along axis %d", v->operand_block, v->operand_axis);
+    escape_printf(out, ", as operand in blocks of %d along axis %d", v->operand_block,
+                  v->operand_axis);
   else if (v->is_operand)
-    fprintf(out, ", as operand by 2^%d", v->operand_scale);
+    escape_printf(out, ", as operand by 2^%d", v->operand_scale);
   if (v->fit.reason != REASON_NONE)
-    fprintf(out, " (%s)", reason_name(v->fit.reason));
+    escape_printf(out, " (%s)", reason_name(v->fit.reason));
 }
 
 static void print_value(struct visitor *v, const struct review_value *x,
                         const struct review_value *y) {
-  fprintf(v->out, "  tensor %s: ", (x ? x : y)->label);
+  escape_printf(v->out, "  tensor %s: ", (x ? x : y)->label);
   print_storage(x, v->out);
-  fprintf(v->out, " -> ");
+  escape_printf(v->out, " -> ");
   print_storage(y, v->out);
-  fprintf(v->out, "\n");
+  escape_printf(v->out, "\n");
 }
 
 static void print_head(const struct review *before, const struct review *after, FILE *out) {
-  fprintf(out, "%s: policy %s version %d\n", before->path, before->policy, before->policy_version);
-  fprintf(out, "%s: policy %s version %d\n", after->path, after->policy, after->policy_version);
+  escape_printf(out, "%s: policy %s version %d\n", before->path, before->policy,
+                before->policy_version);
+  escape_printf(out, "%s: policy %s version %d\n", after->path, after->policy,
+                after->policy_version);
   if (strcmp(before->model_sha256, after->model_sha256) != 0)
-    fprintf(out, "of different models: %s and %s\n", before->model_file, after->model_file);
+    escape_printf(out, "of different models: %s and %s\n", before->model_file, after->model_file);
 }
 
 static void print_totals(const struct review *before, const struct review *after, FILE *out) {
-  fprintf(out, "narrow nodes %d of %d -> %d of %d", count_narrow(before), before->n_nodes,
-          count_narrow(after), after->n_nodes);
+  escape_printf(out, "narrow nodes %d of %d -> %d of %d", count_narrow(before), before->n_nodes,
+                count_narrow(after), after->n_nodes);
   if (before->casts >= 0 && after->casts >= 0)
-    fprintf(out, "; Casts %d -> %d", before->casts, after->casts);
+    escape_printf(out, "; Casts %d -> %d", before->casts, after->casts);
   if (!isnan(before->time_after) && !isnan(after->time_after))
-    fprintf(out, "; modelled %.3g -> %.3g us", 1e6 * before->time_after, 1e6 * after->time_after);
+    escape_printf(out, "; modelled %.3g -> %.3g us", 1e6 * before->time_after,
+                  1e6 * after->time_after);
   if (!isnan(before->traffic_after) && !isnan(after->traffic_after))
-    fprintf(out, ", %.1f -> %.1f KiB moved", before->traffic_after / 1024,
-            after->traffic_after / 1024);
-  fprintf(out, "\n");
+    escape_printf(out, ", %.1f -> %.1f KiB moved", before->traffic_after / 1024,
+                  after->traffic_after / 1024);
+  escape_printf(out, "\n");
 }
 
 static bool diff_text(const struct review *before, const struct review *after, FILE *out) {
@@ -164,7 +169,7 @@ static bool diff_text(const struct review *before, const struct review *after, F
   visit_nodes(before, after, &v);
   visit_values(before, after, &v);
   if (v.found == 0)
-    fprintf(out, "the same decisions\n");
+    escape_printf(out, "the same decisions\n");
   print_totals(before, after, out);
   return v.found == 0;
 }

@@ -1,6 +1,7 @@
 // Explains decisions of a plan: what was decided and by which rule, the numbers beside the
 // thresholds they were held against, what stands around it, and what would have to change for
 // another outcome. Everything is from the plan file; a trace and a verdict add what they measured.
+#include "escape.h"
 #include "json.h"
 #include "review.h"
 #include "units.h"
@@ -59,26 +60,26 @@ static void print_value_remedy(const struct review *r, const struct review_value
   double margin = v->constant || isnan(t->margin) ? 1 : t->margin;
   switch (v->fit.reason) {
   case REASON_OVERFLOW:
-    fprintf(out, "its magnitude below %.4g, or a margin of at most %.3g", formats[f].max / margin,
-            v->fit.headroom);
+    escape_printf(out, "its magnitude below %.4g, or a margin of at most %.3g",
+                  formats[f].max / margin, v->fit.headroom);
     if (wider_format(f) && r->ladder[1] == FORMAT_FP32)
-      fprintf(out, ", or %s in the ladder", wider_format(f));
+      escape_printf(out, ", or %s in the ladder", wider_format(f));
     break;
   case REASON_CONSTANT:
-    fprintf(out, "other values, or limits in \"constants\" of the policy that allow these");
+    escape_printf(out, "other values, or limits in \"constants\" of the policy that allow these");
     break;
   case REASON_ZERO:
-    fprintf(out, "\"%s\".max_zero_fraction of %.3g or more", section, v->fit.zero_fraction);
+    escape_printf(out, "\"%s\".max_zero_fraction of %.3g or more", section, v->fit.zero_fraction);
     break;
   case REASON_SUBNORMAL:
-    fprintf(out, "\"%s\".max_subnormal_fraction of %.3g or more", section,
-            v->fit.subnormal_fraction);
+    escape_printf(out, "\"%s\".max_subnormal_fraction of %.3g or more", section,
+                  v->fit.subnormal_fraction);
     break;
   case REASON_STEP:
-    fprintf(out, "\"updates\".max_lost_fraction above %.3g", v->fit.lost_fraction);
+    escape_printf(out, "\"updates\".max_lost_fraction above %.3g", v->fit.lost_fraction);
     break;
   default:
-    fprintf(out, "%s", remedies[v->fit.reason] ? remedies[v->fit.reason] : "nothing known");
+    escape_printf(out, "%s", remedies[v->fit.reason] ? remedies[v->fit.reason] : "nothing known");
     break;
   }
 }
@@ -101,11 +102,11 @@ static void print_share(const char *what, double share, double most, FILE *out) 
   print_line(what, out);
   print_percent(out, share);
   if (!isnan(most)) {
-    fprintf(out, ", at most ");
+    escape_printf(out, ", at most ");
     print_percent(out, most);
-    fprintf(out, ": %s", share <= most ? "passes" : "FAILS");
+    escape_printf(out, ": %s", share <= most ? "passes" : "FAILS");
   }
-  fprintf(out, "\n");
+  escape_printf(out, "\n");
 }
 
 static void print_numbers(const struct review *r, const struct review_value *v, FILE *out) {
@@ -114,23 +115,24 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
   const struct format *f = &formats[r->ladder[0]];
   if (isnan(v->fit.absmax)) {
     print_line("numbers", out);
-    fprintf(out, "none: not seen in a trace\n");
+    escape_printf(out, "none: not seen in a trace\n");
     return;
   }
   if (f->id == FORMAT_FP32)
     return;  // nothing was tried
   print_line("range", out);
-  fprintf(out, "largest magnitude %.4g", v->fit.absmax);
+  escape_printf(out, "largest magnitude %.4g", v->fit.absmax);
   if (v->scale_log2)
-    fprintf(out, ", %.4g as it is stored", ldexp(v->fit.absmax, v->scale_log2));
+    escape_printf(out, ", %.4g as it is stored", ldexp(v->fit.absmax, v->scale_log2));
   if (v->fit.absmax > 0)
-    fprintf(out, "; %s ends at %.5g, %s times that", f->name, f->max,
-            units_factor(v->fit.headroom, factor));
+    escape_printf(out, "; %s ends at %.5g, %s times that", f->name, f->max,
+                  units_factor(v->fit.headroom, factor));
   double needed = v->constant || isnan(t->margin) ? 1 : t->margin;
   if (v->fit.absmax > 0)
-    fprintf(out, ", at least %.3g: %s", needed,
-            v->fit.reason == REASON_OVERFLOW || v->fit.headroom < needed ? "FAILS" : "passes");
-  fprintf(out, "\n");
+    escape_printf(out, ", at least %.3g: %s", needed,
+                  v->fit.reason == REASON_OVERFLOW || v->fit.headroom < needed ? "FAILS"
+                                                                               : "passes");
+  escape_printf(out, "\n");
   print_share("zero", v->fit.zero_fraction,
               v->constant ? t->constant_max_zero_fraction : t->max_zero_fraction, out);
   print_share("subnormal", v->fit.subnormal_fraction,
@@ -138,19 +140,20 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
   if (v->fit.accumulates) {
     print_line("updates", out);
     print_percent(out, v->fit.lost_fraction);
-    fprintf(out, " of them below a step of %s", f->name);
+    escape_printf(out, " of them below a step of %s", f->name);
     if (t->max_lost_fraction > 0) {
-      fprintf(out, ", less than ");
+      escape_printf(out, ", less than ");
       print_percent(out, t->max_lost_fraction);
-      fprintf(out, ": %s", v->fit.lost_fraction < t->max_lost_fraction ? "passes" : "FAILS");
+      escape_printf(out, ": %s", v->fit.lost_fraction < t->max_lost_fraction ? "passes" : "FAILS");
     }
-    fprintf(out, "\n");
+    escape_printf(out, "\n");
   }
   print_line("noise", out);
   if (isinf(v->fit.sqnr_db))
-    fprintf(out, "none: %s holds every value exactly\n", f->name);
+    escape_printf(out, "none: %s holds every value exactly\n", f->name);
   else
-    fprintf(out, "signal %.3g dB above the rounding of %s, as expected\n", v->fit.sqnr_db, f->name);
+    escape_printf(out, "signal %.3g dB above the rounding of %s, as expected\n", v->fit.sqnr_db,
+                  f->name);
 }
 
 // A constant that is stored in the operand format and in no other.
@@ -165,13 +168,13 @@ static bool only_operand(const struct review *r, const struct review_value *v) {
 static void print_stored(enum format_id format, int scale_log2, FILE *out) {
   fputs(name_of(format), out);
   if (scale_log2)
-    fprintf(out, " times 2^%d", scale_log2);
+    escape_printf(out, " times 2^%d", scale_log2);
 }
 
 static void print_operand_copy(const struct review *r, const struct review_value *v, FILE *out) {
   if (v->operand_block)
-    fprintf(out, "%s, blocks times 2^%d to 2^%d", name_of(r->operand_format), v->operand_scale,
-            v->operand_scale_most);
+    escape_printf(out, "%s, blocks times 2^%d to 2^%d", name_of(r->operand_format),
+                  v->operand_scale, v->operand_scale_most);
   else
     print_stored(r->operand_format, v->operand_scale, out);
 }
@@ -183,35 +186,37 @@ static void print_operand(const struct review *r, const struct review_value *v, 
     return;
   print_line("operand", out);
   if (v->operand_block) {
-    fprintf(out,
-            "read in %s, in blocks of %d along axis %d, each times 2^%d to 2^%d; %.3g dB above "
-            "rounding\n",
-            name_of(r->operand_format), v->operand_block, v->operand_axis, v->operand_scale,
-            v->operand_scale_most, v->operand_sqnr_db);
+    escape_printf(
+        out,
+        "read in %s, in blocks of %d along axis %d, each times 2^%d to 2^%d; %.3g dB above "
+        "rounding\n",
+        name_of(r->operand_format), v->operand_block, v->operand_axis, v->operand_scale,
+        v->operand_scale_most, v->operand_sqnr_db);
     return;
   }
-  fprintf(out, "read in %s times 2^%d; %s times its magnitude would fit, %.3g dB above rounding\n",
-          name_of(r->operand_format), v->operand_scale, units_factor(v->operand_headroom, factor),
-          v->operand_sqnr_db);
+  escape_printf(out,
+                "read in %s times 2^%d; %s times its magnitude would fit, %.3g dB above rounding\n",
+                name_of(r->operand_format), v->operand_scale,
+                units_factor(v->operand_headroom, factor), v->operand_sqnr_db);
 }
 
 static void print_range(const struct review_range *s, FILE *out) {
   print_line("traced", out);
   if (!s->label) {
-    fprintf(out, "not in the trace\n");
+    escape_printf(out, "not in the trace\n");
     return;
   }
-  fprintf(out, "%.0f runs, %.0f elements from %.4g to %.4g, ", s->runs, s->count, s->lowest,
-          s->highest);
+  escape_printf(out, "%.0f runs, %.0f elements from %.4g to %.4g, ", s->runs, s->count, s->lowest,
+                s->highest);
   print_percent(out, s->count > 0 ? s->zeros / s->count : 0);
-  fprintf(out, " zeros, smallest magnitude %.3g", s->smallest);
+  escape_printf(out, " zeros, smallest magnitude %.3g", s->smallest);
   if (s->nans + s->infinities > 0)
-    fprintf(out, ", %.0f NaN, %.0f infinities", s->nans, s->infinities);
-  fprintf(out, "\n");
+    escape_printf(out, ", %.0f NaN, %.0f infinities", s->nans, s->infinities);
+  escape_printf(out, "\n");
 }
 
 static void print_node_brief(const struct review_node *n, FILE *out) {
-  fprintf(out, "%s (%s, %s)", n->label, n->op, name_of(n->format));
+  escape_printf(out, "%s (%s, %s)", n->label, n->op, name_of(n->format));
 }
 
 static void print_neighbours(const struct review *r, const struct review_value *v, FILE *out) {
@@ -219,16 +224,17 @@ static void print_neighbours(const struct review *r, const struct review_value *
   if (v->producer >= 0)
     print_node_brief(&r->nodes[v->producer], out);
   else
-    fprintf(out, v->constant ? "nothing: a constant" : "no node with floats: an input, or a Cast");
-  fprintf(out, "\n");
+    escape_printf(out,
+                  v->constant ? "nothing: a constant" : "no node with floats: an input, or a Cast");
+  escape_printf(out, "\n");
   print_line("read by", out);
   for (int k = 0; k < v->n_readers && k < ENDS_SHOWN; k++) {
-    fprintf(out, k ? ", " : "");
+    escape_printf(out, k ? ", " : "");
     print_node_brief(&r->nodes[v->readers[k]], out);
   }
   if (v->n_readers > ENDS_SHOWN)
-    fprintf(out, " and %d more", v->n_readers - ENDS_SHOWN);
-  fprintf(out, v->n_readers ? "\n" : "no node with floats\n");
+    escape_printf(out, " and %d more", v->n_readers - ENDS_SHOWN);
+  escape_printf(out, v->n_readers ? "\n" : "no node with floats\n");
 }
 
 // A value is stored as its node gives it, a constant as its readers take it.
@@ -246,40 +252,41 @@ static void print_value_outcome(const struct review *r, const struct review_valu
   const struct review_node *n = decider(r, v);
   print_line("because", out);
   if (only_operand(r, v))
-    fprintf(out, "only products read it, and they read it so: see `explain` of them\n");
+    escape_printf(out, "only products read it, and they read it so: see `explain` of them\n");
   else if (n)
-    fprintf(out, "node %s is %s: see `explain` of it\n", n->label, name_of(n->format));
+    escape_printf(out, "node %s is %s: see `explain` of it\n", n->label, name_of(n->format));
   else
-    fprintf(out, v->producer < 0 && !v->constant ? "the model's interface is kept\n"
-                                                 : "its readers do not agree on a narrow format\n");
+    escape_printf(out, v->producer < 0 && !v->constant
+                           ? "the model's interface is kept\n"
+                           : "its readers do not agree on a narrow format\n");
   print_line("otherwise", out);
   if (v->fit.reason != REASON_NONE) {
-    fprintf(out, "to pass for %s it takes ", name_of(r->ladder[0]));
+    escape_printf(out, "to pass for %s it takes ", name_of(r->ladder[0]));
     print_value_remedy(r, v, out);
   } else if (isnan(v->fit.headroom) || r->ladder[0] == FORMAT_FP32 || v->constant) {
-    fprintf(out, "it follows the nodes around it");
+    escape_printf(out, "it follows the nodes around it");
   } else {
     double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
-    fprintf(out, "it fails for %s if its magnitude grows %s times", name_of(r->ladder[0]),
-            units_factor(v->fit.headroom / margin, factor));
+    escape_printf(out, "it fails for %s if its magnitude grows %s times", name_of(r->ladder[0]),
+                  units_factor(v->fit.headroom / margin, factor));
     if (margin != 1)
-      fprintf(out, ", since a margin of %.3g is kept", margin);
+      escape_printf(out, ", since a margin of %.3g is kept", margin);
   }
-  fprintf(out, "\n");
+  escape_printf(out, "\n");
 }
 
 static void explain_value(const struct review *r, const struct review_range *ranges,
                           const struct review_value *v, FILE *out) {
-  fprintf(out, "%s %s: ", v->constant ? "constant" : "tensor", v->label);
+  escape_printf(out, "%s %s: ", v->constant ? "constant" : "tensor", v->label);
   if (only_operand(r, v))
     print_operand_copy(r, v, out);
   else
     fputs(name_of(v->format), out);
   if (v->scale_log2)
-    fprintf(out, ", scaled by 2^%d", v->scale_log2);
+    escape_printf(out, ", scaled by 2^%d", v->scale_log2);
   if (v->fit.reason != REASON_NONE)
-    fprintf(out, "; fails for %s: %s", name_of(r->ladder[0]), reason_text(v->fit.reason));
-  fprintf(out, "\n");
+    escape_printf(out, "; fails for %s: %s", name_of(r->ladder[0]), reason_text(v->fit.reason));
+  escape_printf(out, "\n");
   print_numbers(r, v, out);
   print_operand(r, v, out);
   if (ranges && !v->constant)
@@ -287,7 +294,7 @@ static void explain_value(const struct review *r, const struct review_range *ran
   print_neighbours(r, v, out);
   if (!isnan(v->error)) {
     print_line("measured", out);
-    fprintf(out, "relative L2 error %.3g against fp32, emulated\n", v->error);
+    escape_printf(out, "relative L2 error %.3g against fp32, emulated\n", v->error);
   }
   print_value_outcome(r, v, out);
 }
@@ -298,13 +305,13 @@ static void print_rule(const struct review *r, const struct review_node *n, FILE
   const struct review_rule *rule = review_find_rule(r, n->rule);
   print_line("rule", out);
   if (n->rule[0] == '\0')
-    fprintf(out, "none matches: class %s\n", n->class);
+    escape_printf(out, "none matches: class %s\n", n->class);
   else
-    fprintf(out, "%s (%s)%s%s\n", n->rule, n->class, rule && rule->why[0] ? ": " : "",
-            rule ? rule->why : "");
+    escape_printf(out, "%s (%s)%s%s\n", n->rule, n->class, rule && rule->why[0] ? ": " : "",
+                  rule ? rule->why : "");
   if (n->pattern) {
     print_line("pattern", out);
-    fprintf(out, "part of a %s that is written out in single operators\n", n->pattern);
+    escape_printf(out, "part of a %s that is written out in single operators\n", n->pattern);
   }
 }
 
@@ -317,21 +324,21 @@ static void print_ends(const struct review *r, const char *what, const struct re
   for (int k = 0; k < count; k++) {
     if (!ends[k].label[0])
       continue;  // left out
-    fprintf(out, "%s%s", shown++ ? ", " : "", ends[k].label);
+    escape_printf(out, "%s%s", shown++ ? ", " : "", ends[k].label);
     if (ends[k].value < 0)
       continue;
     const struct review_value *v = &r->values[ends[k].value];
     bool as_operand = narrow_operands && k < OPERANDS && v->is_operand && r->has_operand_format;
-    fprintf(out, " (");
+    escape_printf(out, " (");
     if (!as_operand || !only_operand(r, v))
       print_stored(v->format, v->scale_log2, out);
     if (as_operand) {
-      fprintf(out, only_operand(r, v) ? "" : ", read in ");
+      escape_printf(out, only_operand(r, v) ? "" : ", read in ");
       print_operand_copy(r, v, out);
     }
-    fprintf(out, ")");
+    escape_printf(out, ")");
   }
-  fprintf(out, shown ? "\n" : "none\n");
+  escape_printf(out, shown ? "\n" : "none\n");
 }
 
 static void print_operands(const struct review *r, const struct review_node *n, FILE *out) {
@@ -339,12 +346,12 @@ static void print_operands(const struct review *r, const struct review_node *n, 
     return;
   print_line("operands", out);
   if (n->narrow_operands)
-    fprintf(out, "read in %s\n", name_of(r->operand_format));
+    escape_printf(out, "read in %s\n", name_of(r->operand_format));
   else
-    fprintf(out, "not read in %s: %s%s%s%s\n", name_of(r->operand_format),
-            reason_text(n->operands_reason), n->operands_because_of ? " (" : "",
-            n->operands_because_of ? n->operands_because_of : "",
-            n->operands_because_of ? ")" : "");
+    escape_printf(out, "not read in %s: %s%s%s%s\n", name_of(r->operand_format),
+                  reason_text(n->operands_reason), n->operands_because_of ? " (" : "",
+                  n->operands_because_of ? n->operands_because_of : "",
+                  n->operands_because_of ? ")" : "");
 }
 
 static void print_times(const struct review *r, const struct review_node *n, FILE *out) {
@@ -355,12 +362,12 @@ static void print_times(const struct review *r, const struct review_node *n, FIL
       continue;
     if (!any)
       print_line("modelled", out);
-    fprintf(out, "%s%.3g us in %s", any ? ", " : "", 1e6 * seconds, name_of(r->ladder[i]));
+    escape_printf(out, "%s%.3g us in %s", any ? ", " : "", 1e6 * seconds, name_of(r->ladder[i]));
     any = true;
   }
   if (any)
-    fprintf(out, "%s%s; Casts not counted\n", r->target ? " on target " : "",
-            r->target ? r->target : "");
+    escape_printf(out, "%s%s; Casts not counted\n", r->target ? " on target " : "",
+                  r->target ? r->target : "");
 }
 
 // Of the tensors that a narrow node reads and gives, the one nearest to the end of the range.
@@ -381,14 +388,15 @@ static void print_narrow_remedy(const struct review *r, const struct review_node
   const struct review_value *v = tightest(r, n);
   double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
   if (r->ladder[0] == FORMAT_FP32) {
-    fprintf(out, r->tf32 ? "nothing: tf32 is a setting of the runtime, and the model stays as it is"
-                         : "nothing narrower was asked for: --format or --policy do that");
+    escape_printf(
+        out, r->tf32 ? "nothing: tf32 is a setting of the runtime, and the model stays as it is"
+                     : "nothing narrower was asked for: --format or --policy do that");
     return;
   }
   if (v && n->format == r->ladder[0] && v->scale_log2 == 0)
-    fprintf(out, "it fails for %s if %s grows %s times; ", name_of(n->format), v->label,
-            units_factor(v->fit.headroom / margin, factor));
-  fprintf(out, "it stays fp32 with --keep and its name");
+    escape_printf(out, "it fails for %s if %s grows %s times; ", name_of(n->format), v->label,
+                  units_factor(v->fit.headroom / margin, factor));
+  escape_printf(out, "it stays fp32 with --keep and its name");
 }
 
 static void print_node_remedy(const struct review *r, const struct review_node *n, FILE *out) {
@@ -397,30 +405,31 @@ static void print_node_remedy(const struct review *r, const struct review_node *
   if (n->reason == REASON_NONE)
     print_narrow_remedy(r, n, out);
   else if (n->reason == REASON_SCHEMA && n->opset > 0)
-    fprintf(out, "opset %d of the operator takes %s", n->opset, name_of(n->tried));
+    escape_printf(out, "opset %d of the operator takes %s", n->opset, name_of(n->tried));
   else if (n->reason == REASON_SCHEMA)
-    fprintf(out, "no opset known here takes %s", name_of(n->tried));
+    escape_printf(out, "no opset known here takes %s", name_of(n->tried));
   else if (v >= 0 && r->values[v].fit.reason != REASON_NONE) {
-    fprintf(out, "for %s it takes ", name_of(r->ladder[0]));
+    escape_printf(out, "for %s it takes ", name_of(r->ladder[0]));
     print_value_remedy(r, &r->values[v], out);
   } else
-    fprintf(out, "it takes %s", remedies[n->reason] ? remedies[n->reason] : "another tensor there");
-  fprintf(out, "\n");
+    escape_printf(out, "it takes %s",
+                  remedies[n->reason] ? remedies[n->reason] : "another tensor there");
+  escape_printf(out, "\n");
 }
 
 static void explain_node(const struct review *r, const struct review_node *n, FILE *out) {
-  fprintf(out, "node %s (%s): %s", n->label, n->op, name_of(n->format));
+  escape_printf(out, "node %s (%s): %s", n->label, n->op, name_of(n->format));
   if (n->reason != REASON_NONE)
-    fprintf(out, ", not %s: %s", name_of(n->tried), reason_text(n->reason));
-  fprintf(out, "\n");
+    escape_printf(out, ", not %s: %s", name_of(n->tried), reason_text(n->reason));
+  escape_printf(out, "\n");
   print_rule(r, n, out);
   int v = n->because_of ? map_get(&r->values_by_label, 0, n->because_of) : -1;
   if (n->because_of) {
     print_line("because", out);
-    fprintf(out, "of tensor %s", n->because_of);
+    escape_printf(out, "of tensor %s", n->because_of);
     if (v >= 0 && r->values[v].fit.reason != REASON_NONE)
-      fprintf(out, ": %s", reason_text(r->values[v].fit.reason));
-    fprintf(out, "\n");
+      escape_printf(out, ": %s", reason_text(r->values[v].fit.reason));
+    escape_printf(out, "\n");
   }
   if (v >= 0)
     print_numbers(r, &r->values[v], out);
@@ -433,8 +442,8 @@ static void explain_node(const struct review *r, const struct review_node *n, FI
     if (value < 0 || isnan(r->values[value].error))
       continue;
     print_line("measured", out);
-    fprintf(out, "%s: relative L2 error %.3g against fp32, emulated\n", n->outputs[k].label,
-            r->values[value].error);
+    escape_printf(out, "%s: relative L2 error %.3g against fp32, emulated\n", n->outputs[k].label,
+                  r->values[value].error);
   }
   print_node_remedy(r, n, out);
 }
@@ -467,12 +476,12 @@ enum status review_explain(const struct review *r, const struct review_range *ra
   int shown = 0;
   for (int n = 0; n < r->n_nodes; n++)
     if (is_asked_for(name, r->nodes[n].label, exact)) {
-      fprintf(out, shown++ ? "\n" : "");
+      escape_printf(out, shown++ ? "\n" : "");
       explain_node(r, &r->nodes[n], out);
     }
   for (int v = 0; v < r->n_values; v++)
     if (is_asked_for(name, r->values[v].label, exact)) {
-      fprintf(out, shown++ ? "\n" : "");
+      escape_printf(out, shown++ ? "\n" : "");
       explain_value(r, ranges, &r->values[v], out);
     }
   return shown ? STATUS_OK : no_such_name(r, name, d);

@@ -2,7 +2,6 @@
 // that is used is checked for its type, and lists are only as long as the file.
 #include "review.h"
 
-#include "escape.h"
 #include "json.h"
 
 #include <math.h>
@@ -391,12 +390,4 @@ enum status review_read_trace(const struct review *r, const char *path, struct r
   TRY(open_file(&reading, path));
   *out = arena_array(a, (size_t)r->n_values, sizeof **out);
   return read_trace(&reading, reading.root, r, *out);
-}
-
-void review_print(const char *text, FILE *out) {
-  while (*text)
-    if (*text == '\n')
-      putc(*text++, out);
-    else
-      text += escape_character(text, out);
 }

@@ -1,6 +1,7 @@
 // Ranks what keeps a model wide: nodes that are not in the wanted format are grouped by what keeps
 // them (a rule, a tensor, an operator), and the groups ordered by the modelled time that their
 // nodes would save, so that the first line is what is worth a person's time.
+#include "escape.h"
 #include "review.h"
 #include "units.h"
 
@@ -101,24 +102,25 @@ static bool is_of_format(enum reason reason) {
 
 static void print_group(const struct review *r, const struct question *q, const struct group *g,
                         FILE *out) {
-  fprintf(out, "%8.3g us  %d node%s: ", 1e6 * g->gain, g->nodes, PLURAL(g->nodes));
+  escape_printf(out, "%8.3g us  %d node%s: ", 1e6 * g->gain, g->nodes, PLURAL(g->nodes));
   if (g->reason == REASON_NONE)
-    fprintf(out, "got another format of the ladder, which was wanted more");
+    escape_printf(out, "got another format of the ladder, which was wanted more");
   else
-    fprintf(out, "%s", reason_text(g->reason));
+    escape_printf(out, "%s", reason_text(g->reason));
   if (g->subject[0])
-    fprintf(out, " (%s)", g->subject);
+    escape_printf(out, " (%s)", g->subject);
   if (g->tried != q->format && is_of_format(g->reason))
-    fprintf(out, "; that is of %s, which was tried first: a plan for %s alone has its own reason",
-            formats[g->tried].name, formats[q->format].name);
+    escape_printf(out,
+                  "; that is of %s, which was tried first: a plan for %s alone has its own reason",
+                  formats[g->tried].name, formats[q->format].name);
   else if (g->opset)
-    fprintf(out, "; opset %d would do", g->opset);
-  fprintf(out, "\n             ");
+    escape_printf(out, "; opset %d would do", g->opset);
+  escape_printf(out, "\n             ");
   for (int k = 0; k < g->nodes && k < NODES_SHOWN; k++)
-    fprintf(out, "%s%s", k ? ", " : "", r->nodes[g->first[k]].label);
+    escape_printf(out, "%s%s", k ? ", " : "", r->nodes[g->first[k]].label);
   if (g->nodes > NODES_SHOWN)
-    fprintf(out, " and %d more", g->nodes - NODES_SHOWN);
-  fprintf(out, "\n");
+    escape_printf(out, " and %d more", g->nodes - NODES_SHOWN);
+  escape_printf(out, "\n");
 }
 
 static bool in_ladder(const struct review *r, enum format_id f) {
@@ -133,7 +135,7 @@ static void print_groups(const struct review *r, const struct question *q,
   for (int g = 0; g < count && g < GROUPS_SHOWN; g++)
     print_group(r, q, &groups[g], out);
   if (count > GROUPS_SHOWN)
-    fprintf(out, "and %d reasons more, which would save less\n", count - GROUPS_SHOWN);
+    escape_printf(out, "and %d reasons more, which would save less\n", count - GROUPS_SHOWN);
 }
 
 static void rank_nodes(const struct review *r, enum format_id f, FILE *out, struct arena *a) {
@@ -145,11 +147,12 @@ static void rank_nodes(const struct review *r, enum format_id f, FILE *out, stru
     nodes += groups[g].nodes;
     saved += groups[g].gain;
   }
-  fprintf(out, "%d of %d float nodes are not %s", nodes, r->n_nodes, formats[f].name);
+  escape_printf(out, "%d of %d float nodes are not %s", nodes, r->n_nodes, formats[f].name);
   if (count && !isnan(r->time_after))
-    fprintf(out, "; in it they would save %.3g of %.3g us, as modelled for %s, Casts not counted",
-            1e6 * saved, 1e6 * r->time_after, r->target ? r->target : "its target");
-  fprintf(out, "\n");
+    escape_printf(out,
+                  "; in it they would save %.3g of %.3g us, as modelled for %s, Casts not counted",
+                  1e6 * saved, 1e6 * r->time_after, r->target ? r->target : "its target");
+  escape_printf(out, "\n");
   print_groups(r, &q, groups, count, out);
 }
 
@@ -164,12 +167,13 @@ static void rank_products(const struct review *r, FILE *out, struct arena *a) {
   }
   for (int n = 0; n < r->n_nodes; n++)
     products += r->nodes[n].product;
-  fprintf(out, "%d of %d matrix products do not read their operands in %s", wide, products,
-          formats[q.format].name);
+  escape_printf(out, "%d of %d matrix products do not read their operands in %s", wide, products,
+                formats[q.format].name);
   if (count && !isnan(r->time_after))
-    fprintf(out, "; they take %.3g of %.3g us, as modelled for %s, and could save a part of that",
-            1e6 * seconds, 1e6 * r->time_after, r->target ? r->target : "its target");
-  fprintf(out, "\n");
+    escape_printf(out,
+                  "; they take %.3g of %.3g us, as modelled for %s, and could save a part of that",
+                  1e6 * seconds, 1e6 * r->time_after, r->target ? r->target : "its target");
+  escape_printf(out, "\n");
   print_groups(r, &q, groups, count, out);
 }
 
@@ -189,8 +193,9 @@ enum status review_why_not(const struct review *r, enum format_id f, FILE *out, 
   } else if (r->has_operand_format && f == r->operand_format) {
     rank_products(r, out, a);
   } else if (r->tf32 && f == FORMAT_TF32) {
-    fprintf(out, "nothing keeps a node out of tf32: it is a setting of the runtime, for all matrix "
-                 "products at once, and the model stays as it is\n");
+    escape_printf(
+        out, "nothing keeps a node out of tf32: it is a setting of the runtime, for all matrix "
+             "products at once, and the model stays as it is\n");
   } else {
     diag_hint(d, "The plan has %s: make one with a policy whose ladder has %s.",
               review_formats(r, a), formats[f].name);

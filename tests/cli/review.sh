@@ -366,4 +366,41 @@ test_check_names_every_illegal_edit_and_writes_nothing() {
   has err '--check writes nothing'
 }
 
+# hostile NAME: plans of a product that has that name, as Python writes it, and so has its result.
+hostile() {
+  /usr/bin/python3 - "$1" <<'END'
+import ast, sys
+import numpy as np, onnx
+from onnx import helper, numpy_helper, TensorProto
+name = ast.literal_eval("'%s'" % sys.argv[1])
+info = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, 64])
+nodes = [helper.make_node("MatMul", ["x", "w"], [name], name)]
+weights = [numpy_helper.from_array(np.full((64, 64), 0.1, np.float32), "w")]
+graph = helper.make_graph(nodes, "g", [info("x")], [info(name)], weights)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "m.onnx")
+END
+  narrowcast trace m.onnx -q -o t.json
+  narrowcast plan m.onnx -q --trace t.json --io narrow -o p.json
+  narrowcast plan m.onnx -q --trace t.json --keep '*' -o kept.json
+}
+
+test_names_neither_drive_a_terminal_nor_forge_a_line() {
+  hostile 'y,\x1b[2J\x07\nnode forged: fp16'
+  code=0
+  narrowcast diff p.json kept.json >diff || code=$?
+  [ "$code" -eq 1 ]
+  narrowcast explain p.json 'y*' --trace t.json >explained
+  narrowcast explain kept.json --why-not fp16 >ranked
+  narrowcast emit p.json --for tensorrt -o args.txt 2>warned
+  narrowcast convert m.onnx -o y.onnx --save-anyway --io narrow >converted 2>err || :
+  for file in diff explained ranked warned converted; do
+    lacks $file "$(printf '\033')"
+    lacks $file "$(printf '\007')"
+    [ "$(grep -c '^node forged' $file)" -eq 0 ]
+  done
+  for file in diff explained ranked warned; do
+    has $file 'y,?[2J??node forged: fp16'
+  done
+}
+
 run_tests

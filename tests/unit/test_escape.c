@@ -57,6 +57,19 @@ static void what_turns_text_around_is_shown_as_question_marks(void **state) {
     check(all[i], "a\u202eb\u2066c\u200fd", "a?b?c?d");
 }
 
+static void a_printed_line_is_ended_by_its_format_alone(void **state) {
+  (void)state;
+  char *got = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&got, &length);
+  assert_non_null(out);
+  escape_printf(out, "%s: %d%% of %zu, %lu and %ld\n%.3g%8.1f\n", "a\nb\x1b", -5, (size_t)7,
+                1ul << 40, -(1l << 40), 0.12345, 2.0);
+  fclose(out);
+  assert_string_equal(got, "a?b?: -5% of 7, 1099511627776 and -1099511627776\n0.123     2.0\n");
+  free(got);
+}
+
 static void html_has_no_tags_entities_and_ends_of_attributes(void **state) {
   (void)state;
   check(escape_html, "<a href=\"x\">&amp;'", "&#60;a href=&#34;x&#34;&#62;&#38;amp;&#39;");
@@ -91,6 +104,7 @@ int main(void) {
       cmocka_unit_test(control_characters_are_shown_as_question_marks),
       cmocka_unit_test(bytes_that_are_no_utf8_are_shown_as_question_marks),
       cmocka_unit_test(what_turns_text_around_is_shown_as_question_marks),
+      cmocka_unit_test(a_printed_line_is_ended_by_its_format_alone),
       cmocka_unit_test(html_has_no_tags_entities_and_ends_of_attributes),
       cmocka_unit_test(markdown_has_no_markup_links_mentions_and_cells),
       cmocka_unit_test(markdown_code_ends_with_its_own_fence_only),

@@ -113,7 +113,7 @@ static void why_not_puts_the_largest_saving_first(void **state) {
   planning_decide(f);
   written(f, "plan.json");
   const char *text = printed(f, why_not_fp16);
-  const char *product = strstr(text, "(y)"), *relu = strstr(text, "(r\"\\\n)");
+  const char *product = strstr(text, "(y)"), *relu = strstr(text, "(r\"\\?)");
   assert_non_null(product);
   assert_non_null(relu);
   assert_true(product < relu);
@@ -265,18 +265,6 @@ static void review_survives_members_of_another_type(void **state) {
   fclose(sink);
 }
 
-static void review_print_leaves_no_control_characters(void **state) {
-  (void)state;
-  char *text = NULL;
-  size_t size = 0;
-  FILE *out = open_memstream(&text, &size);
-  assert_non_null(out);
-  review_print("a\033[31m\x7f\tb\n\xc3\xa9", out);
-  fclose(out);
-  assert_string_equal(text, "a?[31m??b\n\xc3\xa9");
-  free(text);
-}
-
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -291,7 +279,6 @@ int main(void) {
       TEST(review_tells_the_operand_format_from_the_ladder),
       TEST(review_refuses_every_truncation),
       TEST(review_survives_members_of_another_type),
-      TEST(review_print_leaves_no_control_characters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
