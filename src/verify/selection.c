@@ -23,6 +23,7 @@ struct step {
 
 struct walk {
   struct graph *graph;
+  const bool *changed;  // by value
   const int *ranks;
   struct step *queue;
   size_t count;
@@ -38,9 +39,36 @@ struct walk {
   struct arena *arena;
 };
 
-static bool selects(const struct node *node) {
-  return node_is(node, "TopK") || node_is(node, "NonMaxSuppression") || node_is(node, "NonZero") ||
-         node_is(node, "Unique");
+// The one best that a TopK chooses, as an ArgMax does.
+static bool chooses_one(struct graph *g, const struct node *node) {
+  const Onnx__AttributeProto *k = node_attribute(node->proto, "k");  // before opset 10
+  if (k || node->n_inputs < 2 || node->inputs[1] < 0)
+    return k && k->i == 1;
+  const Onnx__TensorProto *t = graph_constant(g, node->inputs[1]);
+  struct arena scratch = {0};
+  struct tensor view;
+  struct diag unused = {0};
+  float count = 0;
+  bool one = t && tensor_read(g->model, t, &scratch, &view, &unused) == STATUS_OK &&
+             view.count == 1 && tensor_to_float(&view, &count) && count == 1;
+  arena_free(&scratch);
+  return one;
+}
+
+// The inverse indices of a Unique stand in the places of its input: they select nothing.
+static bool is_inverse(const struct graph *g, int v, const struct node *node) {
+  return node_is(node, "Unique") && g->values[v].output == 2;
+}
+
+// Whether the node selects rows, and may select others when what it reads has changed.
+static bool selects(struct graph *g, const bool *changed, const struct node *node) {
+  bool topk = node_is(node, "TopK"), reached = false;
+  if (!topk && !node_is(node, "NonMaxSuppression") && !node_is(node, "NonZero") &&
+      !node_is(node, "Unique"))
+    return false;
+  for (int k = 0; k < node->n_inputs; k++)
+    reached = reached || (node->inputs[k] >= 0 && changed[node->inputs[k]]);
+  return reached && !(topk && chooses_one(g, node));
 }
 
 static int64_t integer_of(const Onnx__NodeProto *node, const char *name, int64_t otherwise) {
@@ -100,7 +128,9 @@ static int find_selection(struct walk *w, int v) {
     if (producer < 0 || !spend(w))
       continue;
     const struct node *node = &w->graph->nodes[producer];
-    if (!selects(node)) {
+    if (is_inverse(w->graph, w->indices[i], node))
+      continue;
+    if (!selects(w->graph, w->changed, node)) {
       visit_origins(w, node, w->graph->values[w->indices[i]].output);
       continue;
     }
@@ -237,13 +267,17 @@ static void through_gather_nd(struct walk *w, const struct node *node, struct st
 
 static void through_selection(struct walk *w, const struct node *node, struct step at) {
   int axis = 0;  // NonMaxSuppression
+  const struct value *value = &w->graph->values[at.value];
   if (node_is(node, "TopK"))
     axis = axis_of(node, "axis", -1, at.rank);
   else if (node_is(node, "NonZero"))
     axis = 1;
-  else if (node_is(node, "Unique") && node_attribute(node->proto, "axis"))
+  else if (is_inverse(w->graph, at.value, node))
+    axis = -1;
+  else if (node_is(node, "Unique") && value->output == 0 && node_attribute(node->proto, "axis"))
     axis = axis_of(node, "axis", 0, at.rank);
-  end_at(w, axis == at.axis ? w->graph->values[at.value].producer : -1);
+  bool along = axis == at.axis && selects(w->graph, w->changed, node);
+  end_at(w, along ? value->producer : -1);
 }
 
 // What a shape says is the same for all rows.
@@ -327,11 +361,13 @@ static int selection_along(struct walk *w, int v, int axis) {
   return w->found;
 }
 
-void selection_find(struct graph *g, const int *outputs, size_t n, int *nodes, int *axes) {
+void selection_find(struct graph *g, const bool *changed, const int *outputs, size_t n, int *nodes,
+                    int *axes) {
   size_t values = (size_t)g->n_values;
   struct arena scratch = {0};
   struct walk w = {
       .graph = g,
+      .changed = changed,
       .ranks = ranks_find(g, &scratch),
       .left = STEPS * values,
       .arena = &scratch,

@@ -2,6 +2,7 @@
 // are paired jointly: a box whose class has changed is no partner. See verify_rows.h.
 #include "verify_rows.h"
 
+#include "changes.h"
 #include "rows.h"
 #include "selection.h"
 #include "tensor.h"
@@ -41,7 +42,7 @@ void rows_find(struct verdict *v, struct graph *source, const struct plan *p, st
       compare_init(&v->outputs[k].paired[set]);
   }
   if (claimed)
-    selection_find(source, values, n, nodes, axes);
+    selection_find(source, changes_find(source, p, a), values, n, nodes, axes);
   for (size_t k = 0; k < n; k++) {
     const struct claim *claim = rows_claim(p, v->outputs[k].name);
     v->outputs[k].axis = axes[k];

@@ -1,14 +1,27 @@
 // selection: which outputs are rows that a selection chooses, and along which axis.
 #include "selection.h"
 
+#include "changes.h"
 #include "clock.h"
 #include "support_plan.h"
 
-static void expect(struct planning *f, const char *output, const char *selection, int axis) {
+static void expect_of(struct planning *f, const bool *changed, const char *output,
+                      const char *selection, int axis) {
   int value = value_id(&f->g, output), node, found;
-  selection_find(&f->g, &value, 1, &node, &found);
+  selection_find(&f->g, changed, &value, 1, &node, &found);
   assert_int_equal(node, selection ? node_of(&f->g, selection) : -1);
   assert_int_equal(found, axis);
+}
+
+static bool *all_changed(struct planning *f) {
+  bool *changed = arena_array(&f->arena, (size_t)f->g.n_values, sizeof *changed);
+  for (int v = 0; v < f->g.n_values; v++)
+    changed[v] = true;
+  return changed;
+}
+
+static void expect(struct planning *f, const char *output, const char *selection, int axis) {
+  expect_of(f, all_changed(f), output, selection, axis);
 }
 
 static void integers(struct planning *f, const char *name, const char *type, int64_t first,
@@ -156,6 +169,108 @@ static void rows_that_are_read_along_two_axes_are_none(void **state) {
   expect(f, "table", NULL, -1);
 }
 
+// The padding that a mask takes away: every row is where it was.
+static void rows_that_no_rounding_can_reorder_are_compared_in_place(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[4,2]");
+  build_input(&f->b, "mask", "bool[4]");
+  build_floats(&f->b, "w", "float[2,2]", (const float[]){1, 2, 3, 4});
+  integers(f, "two", "int64[1]", 2, 0);
+  integers(f, "four", "int64[1]", 4, 0);
+  integers(f, "zero", "int64[1]", 0, 0);
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_node(&f->b, "NonZero", "mask", "real");
+  build_node(&f->b, "Transpose", "real", "pairs");
+  build_node(&f->b, "GatherND", "y pairs", "unpadded");
+  build_node(&f->b, "ConstantOfShape", "four", "ones");
+  build_node(&f->b, "NonZero", "ones", "range2");
+  build_node(&f->b, "Squeeze", "range2 zero", "range");
+  build_node(&f->b, "Gather", "y range", "all");
+  build_node(&f->b, "NonZero", "y", "some");
+  build_node(&f->b, "Transpose", "some", "places");
+  build_node(&f->b, "GatherND", "y places", "nonzero");
+  build_int(&f->b, build_node(&f->b, "TopK", "y two", "best order"), "axis", 0);
+  build_int(&f->b, build_node(&f->b, "TopK", "x two", "first order1"), "axis", 0);
+  build_output(&f->b, "unpadded", "float[n,2]");
+  build_output(&f->b, "all", "float[4,2]");
+  build_output(&f->b, "nonzero", "float[n]");
+  build_output(&f->b, "best", "float[2,2]");
+  build_output(&f->b, "first", "float[2,2]");
+  planning_index(f);
+  planning_decide(f);
+  const bool *changed = changes_find(&f->g, &f->p, &f->arena);
+  expect_of(f, changed, "unpadded", NULL, -1);
+  expect_of(f, changed, "all", NULL, -1);
+  expect_of(f, changed, "nonzero", "some", 0);
+  expect_of(f, changed, "best", "best", 0);
+  expect_of(f, changed, "first", NULL, -1);
+}
+
+// What is narrow inside of a branch or loop changes what comes out, and what is decided by it.
+static void what_is_computed_from_a_rounded_value_is_changed(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2,2]");
+  build_input(&f->b, "some", "bool[]");
+  build_floats(&f->b, "w", "float[2,2]", (const float[]){1, 2, 3, 4});
+  Onnx__NodeProto *branch = build_node(&f->b, "If", "some", "y");
+  build_graph_begin(&f->b, branch, "then_branch");
+  build_node(&f->b, "MatMul", "x w", "t");
+  build_output(&f->b, "t", "float[2,2]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, branch, "else_branch");
+  build_node(&f->b, "Exp", "x", "e");
+  build_output(&f->b, "e", "float[2,2]");
+  build_graph_end(&f->b);
+  build_node(&f->b, "ArgMax", "y", "code");
+  build_node(&f->b, "ArgMax", "x", "unchanged");
+  build_output(&f->b, "code", "int64[1,2]");
+  build_output(&f->b, "unchanged", "int64[1,2]");
+  planning_index(f);
+  planning_decide(f);
+  const bool *changed = changes_find(&f->g, &f->p, &f->arena);
+  assert_true(changed[value_id(&f->g, "y")] && changed[value_id(&f->g, "code")]);
+  assert_false(changed[value_id(&f->g, "x")] || changed[value_id(&f->g, "unchanged")] ||
+               changed[value_id(&f->g, "some")]);
+}
+
+// As ArgMax does: its codes have places of their own.
+static void the_one_best_of_a_topk_is_a_decision_and_no_row(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[6,8]");
+  build_input(&f->b, "book", "float[8,4]");
+  integers(f, "one", "int64[1]", 1, 0);
+  build_node(&f->b, "TopK", "x one", "best code");
+  build_node(&f->b, "Squeeze", "code one", "flat");
+  build_node(&f->b, "Gather", "book code", "decoded");
+  build_node(&f->b, "Gather", "book flat", "decoded2");
+  build_output(&f->b, "best", "float[6,1]");
+  build_output(&f->b, "decoded", "float[6,1,4]");
+  build_output(&f->b, "decoded2", "float[6,4]");
+  planning_index(f);
+  expect(f, "best", NULL, -1);
+  expect(f, "decoded", NULL, -1);
+  expect(f, "decoded2", NULL, -1);
+}
+
+static void inverse_indices_of_a_unique_have_places_of_their_own(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[6]");
+  build_node(&f->b, "Unique", "x", "u first inverse count");
+  build_node(&f->b, "Gather", "x first", "same");
+  build_node(&f->b, "Gather", "u inverse", "again");
+  build_output(&f->b, "u", "float[n]");
+  build_output(&f->b, "inverse", "int64[6]");
+  build_output(&f->b, "count", "int64[n]");
+  build_output(&f->b, "same", "float[n]");
+  build_output(&f->b, "again", "float[6]");
+  planning_index(f);
+  expect(f, "u", "u", 0);
+  expect(f, "count", "u", 0);
+  expect(f, "same", "u", 0);
+  expect(f, "inverse", NULL, -1);
+  expect(f, "again", NULL, -1);
+}
+
 // Each output has a walk of its own back to the input.
 static void many_outputs_of_a_large_model_take_a_moment(void **state) {
   struct planning *f = *state;
@@ -170,8 +285,9 @@ static void many_outputs_of_a_large_model_take_a_moment(void **state) {
   planning_index(f);
   for (int i = 0; i < MANY; i++)
     values[i] = value_id(&f->g, arena_printf(&f->arena, "v%d", i + 1));
+  const bool *changed = all_changed(f);
   double start = clock_seconds();
-  selection_find(&f->g, values, MANY, nodes, axes);
+  selection_find(&f->g, changed, values, MANY, nodes, axes);
   double seconds = clock_seconds() - start;
   for (int i = 0; i < MANY; i++)
     assert_int_equal(nodes[i], -1);
@@ -188,6 +304,10 @@ int main(void) {
       TEST(rows_that_pass_through_experts_have_places_of_their_own),
       TEST(a_selection_along_another_axis_chooses_no_rows),
       TEST(rows_that_are_read_along_two_axes_are_none),
+      TEST(rows_that_no_rounding_can_reorder_are_compared_in_place),
+      TEST(what_is_computed_from_a_rounded_value_is_changed),
+      TEST(the_one_best_of_a_topk_is_a_decision_and_no_row),
+      TEST(inverse_indices_of_a_unique_have_places_of_their_own),
       TEST(many_outputs_of_a_large_model_take_a_moment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
