@@ -1,10 +1,10 @@
 // Pairs rows greedily, in the order of the reference. Candidates come from narrow rows sorted by
 // the column that tells rows apart best, from the nearest outwards: a partner is off by an error
-// much smaller than the tolerance, so it is among the first. See rows.h.
+// much smaller than the tolerance, so it is among the first. Where it is known which candidate each
+// row is, both lists are sorted by that and joined. See rows.h.
 #include "rows.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 enum { CANDIDATES = 256 };  // narrow rows that are looked at for one of the reference, at most
@@ -38,7 +38,9 @@ static double measure_column(const struct rows_set *s, const struct rows_part *p
     most = fmax(most, x);
     whole = whole && x == rint(x);
   }
-  double allowed = whole ? 0 : s->tolerance * sqrt(squares / (double)s->n_reference);
+  double allowed = s->tolerance * sqrt(squares / (double)s->n_reference);
+  if (whole)
+    allowed = part->rounded ? allowed + 1 : 0;
   *spread = most > least ? (most - least) / (allowed > 0 ? allowed : 1) : 0;
   return allowed;
 }
@@ -159,6 +161,70 @@ size_t rows_pair(const struct rows_set *s, size_t *partner, struct arena *scratc
       continue;
     p.taken[partner[i]] = true;
     count++;
+  }
+  return count;
+}
+
+// ---- by candidate ----
+
+struct keyed_row {
+  const int64_t *key;
+  size_t width, row;
+};
+
+static int compare_candidates(const struct keyed_row *x, const struct keyed_row *y) {
+  for (size_t i = 0; i < x->width; i++)
+    if (x->key[i] != y->key[i])
+      return x->key[i] < y->key[i] ? -1 : 1;
+  return 0;
+}
+
+static int compare_keyed(const void *x, const void *y) {
+  const struct keyed_row *a = x, *b = y;
+  int order = compare_candidates(a, b);
+  return order != 0 ? order : a->row < b->row ? -1 : a->row > b->row;
+}
+
+static struct keyed_row *sort_keyed(const int64_t *keys, size_t width, size_t n, struct arena *a) {
+  struct keyed_row *rows = arena_array(a, n, sizeof *rows);
+  for (size_t i = 0; i < n; i++)
+    rows[i] = (struct keyed_row){keys + i * width, width, i};
+  qsort(rows, n, sizeof *rows, compare_keyed);
+  return rows;
+}
+
+// Whether the columns that must be equal are.
+static bool is_alike(const struct pairing *p, size_t reference, size_t narrow) {
+  size_t at = 0;
+  for (size_t k = 0; k < p->set->n_parts; k++) {
+    const struct rows_part *part = &p->set->parts[k];
+    const float *r = part->reference + reference * part->width;
+    const float *n = part->narrow + narrow * part->width;
+    for (size_t column = 0; column < part->width; column++, at++)
+      if (p->allowed[at] == 0 && r[column] != n[column])
+        return false;
+  }
+  return true;
+}
+
+size_t rows_join(const struct rows_set *s, const struct rows_keys *keys, size_t *partner,
+                 bool *alike, struct arena *scratch) {
+  struct pairing p = {.set = s};
+  struct keyed_row *x = sort_keyed(keys->reference, keys->width, s->n_reference, scratch);
+  struct keyed_row *y = sort_keyed(keys->narrow, keys->width, s->n_narrow, scratch);
+  size_t count = 0, j = 0;
+  measure_columns(&p, scratch);
+  for (size_t i = 0; i < s->n_reference; i++) {
+    size_t row = x[i].row;
+    partner[row] = ROWS_NONE;
+    alike[row] = false;
+    while (j < s->n_narrow && compare_candidates(&y[j], &x[i]) < 0)
+      j++;
+    if (j == s->n_narrow || compare_candidates(&y[j], &x[i]) > 0)
+      continue;
+    partner[row] = y[j++].row;
+    alike[row] = is_alike(&p, row, partner[row]);
+    count += alike[row];
   }
   return count;
 }

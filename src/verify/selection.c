@@ -14,6 +14,7 @@ enum {
   AXES_MAX = 8,  // of a Squeeze
   AXES = 64,     // of a value
   STEPS = 16,    // of all walks, for each value of the model
+  MOVES = 64,    // behind a rounding, that are looked through
 };
 
 // A value with the axis of rows and its rank; -1 where that is not known.
@@ -60,8 +61,7 @@ static bool is_inverse(const struct graph *g, int v, const struct node *node) {
   return node_is(node, "Unique") && g->values[v].output == 2;
 }
 
-// Whether the node selects rows, and may select others when what it reads has changed.
-static bool selects(struct graph *g, const bool *changed, const struct node *node) {
+bool selection_may_change(struct graph *g, const bool *changed, const struct node *node) {
   bool topk = node_is(node, "TopK"), reached = false;
   if (!topk && !node_is(node, "NonMaxSuppression") && !node_is(node, "NonZero") &&
       !node_is(node, "Unique"))
@@ -130,7 +130,7 @@ static int find_selection(struct walk *w, int v) {
     const struct node *node = &w->graph->nodes[producer];
     if (is_inverse(w->graph, w->indices[i], node))
       continue;
-    if (!selects(w->graph, w->changed, node)) {
+    if (!selection_may_change(w->graph, w->changed, node)) {
       visit_origins(w, node, w->graph->values[w->indices[i]].output);
       continue;
     }
@@ -276,7 +276,7 @@ static void through_selection(struct walk *w, const struct node *node, struct st
     axis = -1;
   else if (node_is(node, "Unique") && value->output == 0 && node_attribute(node->proto, "axis"))
     axis = axis_of(node, "axis", 0, at.rank);
-  bool along = axis == at.axis && selects(w->graph, w->changed, node);
+  bool along = axis == at.axis && selection_may_change(w->graph, w->changed, node);
   end_at(w, along ? value->producer : -1);
 }
 
@@ -385,4 +385,26 @@ void selection_find(struct graph *g, const bool *changed, const int *outputs, si
     axes[k] = nodes[k] < 0 ? -1 : axes[k] - 1;
   }
   arena_free(&scratch);
+}
+
+static bool rounds(const struct graph *g, const struct node *node) {
+  int from = node->n_inputs > 0 ? node->inputs[0] : -1;
+  bool from_float = from >= 0 && tensor_is_float(g->values[from].type.elem_type);
+  return node_is(node, "Round") || node_is(node, "Floor") || node_is(node, "Ceil") ||
+         (node_is(node, "Cast") && from_float && is_whole(g, node->outputs[0]));
+}
+
+bool selection_is_rounded(const struct graph *g, int v) {
+  static const char *const movers[] = {"Cast",  "Gather",  "GatherElements", "GatherND", "Identity",
+                                       "Slice", "Squeeze", "Transpose",      "Unsqueeze"};
+  for (int left = MOVES, n = producer_of(g, v); n >= 0 && left > 0; left--) {
+    const struct node *node = &g->nodes[n];
+    bool moves = false;
+    for (size_t i = 0; i < sizeof movers / sizeof movers[0]; i++)
+      moves = moves || node_is(node, movers[i]);
+    if (rounds(g, node))
+      return true;
+    n = moves && node->n_inputs > 0 ? producer_of(g, node->inputs[0]) : -1;
+  }
+  return false;
 }

@@ -15,4 +15,10 @@
 void selection_find(struct graph *g, const bool *changed, const int *outputs, size_t n, int *nodes,
                     int *axes);
 
+// Whether the node is such a one, and may select others than in fp32.
+bool selection_may_change(struct graph *g, const bool *changed, const struct node *node);
+
+// Whether value v is numbers that were rounded to whole ones, as pixels are, and nothing else.
+bool selection_is_rounded(const struct graph *g, int v);
+
 #endif

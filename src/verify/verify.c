@@ -20,6 +20,7 @@ struct verification {
   struct verdict *verdict;
   struct graph *source;
   const struct plan *plan;
+  struct choices choices;
   struct twin twin;
   struct probe probe;
   struct compare *compared[SAMPLE_SETS];  // by Compare id
@@ -39,13 +40,15 @@ static enum status run_sample(struct verification *v, struct session *session, s
   for (size_t i = 0; i < s->n_arrays; i++)
     if (strncmp(s->arrays[i].name, "label:", 6) != 0)
       inputs[n_inputs++] = s->arrays[i];
-  size_t n_outputs = 2 * v->twin.n_outputs;
+  size_t n_outputs = 2 * v->twin.n_fetched;
   struct array *outputs = arena_array(&s->arena, n_outputs, sizeof *outputs);
   TRY(session_run(session, inputs, n_inputs, v->twin.outputs, n_outputs, outputs, d));
   for (size_t k = 0; k < v->twin.n_outputs; k++)
     outputs_compare(&v->verdict->outputs[k].on[set], v->twin.outputs[2 * k], &outputs[2 * k],
                     &outputs[2 * k + 1], s, (int64_t)step);
-  rows_compare(v->verdict, set, outputs, (int64_t)step, v->verdict->sample_labels[step]);
+  struct row_sample sample = {set, (int64_t)step, v->verdict->sample_labels[step], outputs,
+                              v->twin.watched};
+  rows_compare(v->verdict, &sample);
   return STATUS_OK;
 }
 
@@ -190,7 +193,7 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   if (run->probe.recorder)
     run->probe.places = make_places(run);
   begin_outputs(run);
-  rows_find(v, run->source, run->plan, a);
+  rows_find(v, run->source, run->plan, &run->choices, a);
   TRY(run_sets(run, engine, samples, options, d));
   warn_of_idle_claims(run, d);
   v->values = compared_by_value(run, SET_HELD_OUT, a);
@@ -220,9 +223,12 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
   struct arena scratch = {0};
   struct verification run = {
       .verdict = v, .source = source, .plan = p, .arena = a, .scratch = &scratch};
-  enum status status = twin_build(&run.twin, source, emitted, p, &scratch, d);
+  run.choices = rows_choices(source, p, &scratch);
+  enum status status = twin_build(&run.twin, source, emitted, p, run.choices.values,
+                                  (size_t)run.choices.n, &scratch, d);
   if (status == STATUS_OK)
     status = run_twin(&run, engine, samples, options, d);
+  v->choices = NULL;
   arena_free(&scratch);
   v->seconds = clock_seconds() - start;
   return status;

@@ -16,6 +16,8 @@ enum sample_set {
   ALL_SETS
 };
 
+struct choices;
+
 enum { LOAD_MESSAGE = 512 };
 
 struct verdict_claim {
@@ -41,12 +43,14 @@ struct verdict_output {
   struct compare on[ALL_SETS];
   int rows;                            // of verdict.rows, which its rows are part of, or -1
   int axis;                            // along which they follow each other
+  bool rounded;                        // numbers rounded to whole ones
   struct compare paired[ALL_SETS];     // error of the rows that have their like
   uint64_t alone_nonfinite[ALL_SETS];  // elements of narrow rows without, that are not finite
 };
 
 struct row_counts {
   uint64_t reference, narrow, matched;  // rows of both models, and pairs
+  uint64_t guessed;                     // pairs that nothing but their likeness made
   uint64_t moved;                       // pairs of which each row stands elsewhere
   uint64_t apart;                       // runs in which the outputs do not have the same rows
   double worst_share;                   // of one run; and its step, or -1
@@ -61,6 +65,10 @@ struct verdict_rows {
   int selection;  // node of the source graph
   bool judged;    // not all claims about them hold in place, so they are judged row by row
   double tolerance;
+  // What it and all selections before it chose, among the verdict's choices, it first; 0: not all
+  // of that can be seen.
+  const int *choices;
+  int n_choices;
   struct row_counts on[ALL_SETS];
 };
 
@@ -69,6 +77,7 @@ struct verdict {
   int n_outputs;
   struct verdict_rows *rows;
   int n_rows;
+  const struct choices *choices;  // that can be seen in the twin; NULL after the run
   struct verdict_claim *claims;
   int n_claims;
   bool holds;              // all of them

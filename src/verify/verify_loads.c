@@ -130,7 +130,8 @@ static bool compare_with(const struct attempt *t, struct session *reference, str
     outputs_compare(&seen->outputs[i].on[SET_IN_ENGINE], t->compared[i], &pairs[2 * i],
                     &pairs[2 * i + 1], s, (int64_t)k);
   }
-  rows_compare(seen, SET_IN_ENGINE, pairs, (int64_t)k, t->verdict->sample_labels[k]);
+  struct row_sample sample = {SET_IN_ENGINE, (int64_t)k, t->verdict->sample_labels[k], pairs, NULL};
+  rows_compare(seen, &sample);
   return true;
 }
 

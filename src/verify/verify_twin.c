@@ -96,6 +96,8 @@ struct join {
   struct half a, b;                // source, emitted
   struct arena *arena;
   const struct plan *plan;
+  const int *watched;
+  size_t n_watched;
   Onnx__NodeProto **nodes;
   size_t n_nodes;
 };
@@ -204,31 +206,69 @@ static void forget_shape(Onnx__ValueInfoProto *info) {
     info->type->tensor_type->shape = NULL;
 }
 
-// Graph outputs of both halves, each name once, and the pairs to fetch.
+// Of integers, as all that is watched.
+static Onnx__ValueInfoProto *new_info(struct arena *a, const char *name) {
+  Onnx__ValueInfoProto *info = arena_alloc(a, sizeof *info);
+  onnx__value_info_proto__init(info);
+  info->name = arena_strdup(a, name);
+  info->type = arena_alloc(a, sizeof *info->type);
+  onnx__type_proto__init(info->type);
+  info->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+  info->type->tensor_type = arena_alloc(a, sizeof *info->type->tensor_type);
+  onnx__type_proto__tensor__init(info->type->tensor_type);
+  info->type->tensor_type->has_elem_type = 1;
+  info->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
+  return info;
+}
+
+// Values that are no outputs become such.
+static void join_watched(struct join *j, struct map *seen, Onnx__ValueInfoProto **list) {
+  struct twin *t = j->twin;
+  t->watched = arena_array(j->arena, j->n_watched, sizeof *t->watched);
+  for (size_t i = 0; i < j->n_watched; i++) {
+    const char *name = j->source->values[j->watched[i]].name;
+    t->watched[i] = map_get(seen, 0, name);
+    if (t->watched[i] >= 0 || graph_lookup(j->emitted, 0, name) < 0)
+      continue;
+    size_t k = t->n_fetched++;
+    char *narrow_name = renamed(&j->b, j->arena, name);
+    t->watched[i] = (int)k;
+    map_put(seen, 0, name, (int)k);
+    t->outputs[2 * k] = name;
+    t->outputs[2 * k + 1] = narrow_name;
+    list[2 * k] = new_info(j->arena, name);
+    list[2 * k + 1] = new_info(j->arena, narrow_name);
+  }
+}
+
+// Graph outputs of both halves, each name once, what is watched, and the pairs to fetch.
 static void join_outputs(struct join *j) {
   Onnx__GraphProto *a = j->a.model.proto->graph, *b = j->b.model.proto->graph;
   struct twin *t = j->twin;
-  size_t count = 0, limit = a->n_output;
+  size_t limit = a->n_output + j->n_watched;
   t->outputs = arena_array(j->arena, 2 * limit, sizeof *t->outputs);
   t->output_values = arena_array(j->arena, limit, sizeof *t->output_values);
   Onnx__ValueInfoProto **list = arena_array(j->arena, 2 * limit, sizeof *list);
   struct map seen = {.arena = j->arena};
-  for (size_t i = 0; i < limit && i < b->n_output; i++) {
+  for (size_t i = 0; i < a->n_output && i < b->n_output; i++) {
     const char *name = a->output[i]->name;
+    size_t k = t->n_outputs;
     if (!name || !name[0] || map_get(&seen, 0, name) >= 0)
       continue;
-    map_put(&seen, 0, name, 1);
-    t->output_values[t->n_outputs] = graph_lookup(j->source, 0, name);
-    t->outputs[2 * t->n_outputs] = name;
-    t->outputs[2 * t->n_outputs + 1] = b->output[i]->name;
+    map_put(&seen, 0, name, (int)k);
+    t->output_values[k] = graph_lookup(j->source, 0, name);
+    t->outputs[2 * k] = name;
+    t->outputs[2 * k + 1] = b->output[i]->name;
     t->n_outputs++;
     forget_shape(a->output[i]);
     forget_shape(b->output[i]);
-    list[count++] = a->output[i];
-    list[count++] = b->output[i];
+    list[2 * k] = a->output[i];
+    list[2 * k + 1] = b->output[i];
   }
+  t->n_fetched = t->n_outputs;
+  join_watched(j, &seen, list);
   a->output = list;
-  a->n_output = count;
+  a->n_output = 2 * t->n_fetched;
 }
 
 static void join_models(struct join *j) {
@@ -275,9 +315,16 @@ static void drop_value_info(const struct graph *g) {
 }
 
 enum status twin_build(struct twin *t, struct graph *source, struct graph *emitted,
-                       const struct plan *p, struct arena *a, struct diag *d) {
+                       const struct plan *p, const int *watched, size_t n_watched, struct arena *a,
+                       struct diag *d) {
   *t = (struct twin){0};
-  struct join j = {.twin = t, .source = source, .emitted = emitted, .arena = a, .plan = p};
+  struct join j = {.twin = t,
+                   .source = source,
+                   .emitted = emitted,
+                   .arena = a,
+                   .plan = p,
+                   .watched = watched,
+                   .n_watched = n_watched};
   TRY(open_half(&j.a, source, p->ftz, false, a, d));
   j.b.stem = graph_unused_prefix(source, "narrow", a);
   TRY(open_half(&j.b, emitted, p->ftz, p->tf32, a, d));

@@ -11,17 +11,20 @@ struct twin {
   struct packed_model packed;
   int *values;  // per Compare id: value id of the source graph
   size_t n_compared;
-  // Names in the twin of the graph outputs that can be fetched, source and narrow in pairs: [2k]
-  // and [2k + 1]; and the source's value id of each pair.
+  // Names in the twin of what can be fetched, source and narrow in pairs: [2k] and [2k + 1]; and
+  // the source's value id of each pair. First all graph outputs.
   const char **outputs;
   int *output_values;
-  size_t n_outputs;  // pairs
+  size_t n_outputs, n_fetched;  // pairs; n_fetched: in all
+  int *watched;                 // which pair each watched value is; -1: not in both models
 };
 
+// Watched values (int64, of the main graph of the source) can be fetched beside its outputs.
 // Neither graph is changed. The plan, of the source, says at which scales the emitted model stores
 // values. Errors: STATUS_MODEL.
 enum status twin_build(struct twin *t, struct graph *source, struct graph *emitted,
-                       const struct plan *p, struct arena *a, struct diag *d);
+                       const struct plan *p, const int *watched, size_t n_watched, struct arena *a,
+                       struct diag *d);
 
 // The source's half alone, with narrow types carried as fp32: what errors are measured against.
 enum status twin_pack_reference(struct packed_model *packed, struct graph *source, bool ftz,

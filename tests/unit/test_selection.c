@@ -2,6 +2,7 @@
 #include "selection.h"
 
 #include "changes.h"
+#include "choices.h"
 #include "clock.h"
 #include "support_plan.h"
 
@@ -271,6 +272,93 @@ static void inverse_indices_of_a_unique_have_places_of_their_own(void **state) {
   expect(f, "again", NULL, -1);
 }
 
+// As pixels are: an off-by-one is no other row. With classes beside them nobody can tell.
+static void numbers_rounded_to_whole_ones_are_told_from_classes(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[6]");
+  integers(f, "two", "int64[1]", 2, 0);
+  build_node(&f->b, "TopK", "x two", "best places");
+  build_node(&f->b, "Round", "best", "rounded");
+  build_int(&f->b, build_node(&f->b, "Cast", "best", "pixels"), "to", 7);
+  build_int(&f->b, build_node(&f->b, "Cast", "places", "class"), "to", 1);
+  build_int(&f->b, build_node(&f->b, "Cast", "pixels", "again"), "to", 1);
+  build_int(&f->b, build_node(&f->b, "Concat", "rounded class", "rows"), "axis", 0);
+  build_output(&f->b, "rounded", "float[2]");
+  build_output(&f->b, "again", "float[2]");
+  build_output(&f->b, "rows", "float[4]");
+  planning_index(f);
+  assert_true(selection_is_rounded(&f->g, value_id(&f->g, "rounded")));
+  assert_true(selection_is_rounded(&f->g, value_id(&f->g, "pixels")));
+  assert_true(selection_is_rounded(&f->g, value_id(&f->g, "again")));
+  assert_false(selection_is_rounded(&f->g, value_id(&f->g, "best")));
+  assert_false(selection_is_rounded(&f->g, value_id(&f->g, "places")));
+  assert_false(selection_is_rounded(&f->g, value_id(&f->g, "class")));
+  assert_false(selection_is_rounded(&f->g, value_id(&f->g, "rows")));
+}
+
+// A candidate's index is that of a row which another selection chose before.
+static void all_choices_that_an_output_depends_on_are_listed(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[9,2]");
+  build_input(&f->b, "y", "float[9]");
+  build_input(&f->b, "some", "bool[]");
+  integers(f, "two", "int64[1]", 2, 0);
+  integers(f, "zero", "int64[1]", 0, 0);
+  build_node(&f->b, "NonZero", "y", "found2");
+  build_node(&f->b, "Squeeze", "found2 zero", "found");
+  build_node(&f->b, "Gather", "x found", "rows");
+  build_node(&f->b, "Gather", "y found", "scores");
+  build_node(&f->b, "TopK", "scores two", "best places");
+  build_node(&f->b, "Gather", "rows places", "chosen");
+  Onnx__NodeProto *branch = build_node(&f->b, "If", "some", "either");
+  build_graph_begin(&f->b, branch, "then_branch");
+  build_node(&f->b, "TopK", "y two", "t inner");
+  build_output(&f->b, "t", "float[2]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, branch, "else_branch");
+  build_node(&f->b, "Identity", "best", "e");
+  build_output(&f->b, "e", "float[2]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "chosen", "float[2,2]");
+  build_output(&f->b, "either", "float[2]");
+  planning_index(f);
+  struct choices c = choices_list(&f->g, all_changed(f), &f->arena);
+  int behind[2], rows = value_id(&f->g, "rows"), chosen = value_id(&f->g, "chosen"),
+                 either = value_id(&f->g, "either");
+  assert_int_equal(c.n, 2);
+  assert_int_equal(choices_behind(&c, &rows, 1, behind), 1);
+  assert_int_equal(c.values[behind[0]], value_id(&f->g, "found2"));
+  assert_int_equal(choices_behind(&c, &chosen, 1, behind), 2);
+  assert_int_equal(c.values[behind[0]], value_id(&f->g, "places"));
+  assert_int_equal(c.values[behind[1]], value_id(&f->g, "found2"));
+  assert_int_equal(choices_behind(&c, &either, 1, behind), -1);  // one is inside a branch
+}
+
+// The columns of what a NonZero gives are places, and so are the elements of other choices.
+static void a_choice_is_read_as_one_key_for_each_row(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2,9]");
+  integers(f, "two", "int64[1]", 2, 0);
+  build_node(&f->b, "NonZero", "x", "found");
+  build_node(&f->b, "TopK", "x two", "best places");
+  build_output(&f->b, "found", "int64[2,n]");
+  build_output(&f->b, "best", "float[2,2]");
+  planning_index(f);
+  struct choices c = choices_list(&f->g, all_changed(f), &f->arena);
+  const int64_t numbers[] = {0, 0, 1, 3, 5, 7};
+  struct array x = {.elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64, .rank = 2, .dims = {2, 3}};
+  x.data = numbers;
+  x.size = sizeof numbers;
+  struct chosen read;
+  assert_true(choices_read(&c, 0, &x, &read, &f->arena));
+  assert_true(read.blocks == 1 && read.rows == 3 && read.width == 2);
+  assert_memory_equal(read.keys, ((int64_t[]){0, 3, 0, 5, 1, 7}), sizeof numbers);
+  assert_true(choices_read(&c, 1, &x, &read, &f->arena));
+  assert_true(read.blocks == 2 && read.rows == 3 && read.width == 1 && read.keys == numbers);
+  x.elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+  assert_false(choices_read(&c, 1, &x, &read, &f->arena));
+}
+
 // Each output has a walk of its own back to the input.
 static void many_outputs_of_a_large_model_take_a_moment(void **state) {
   struct planning *f = *state;
@@ -308,6 +396,9 @@ int main(void) {
       TEST(what_is_computed_from_a_rounded_value_is_changed),
       TEST(the_one_best_of_a_topk_is_a_decision_and_no_row),
       TEST(inverse_indices_of_a_unique_have_places_of_their_own),
+      TEST(numbers_rounded_to_whole_ones_are_told_from_classes),
+      TEST(all_choices_that_an_output_depends_on_are_listed),
+      TEST(a_choice_is_read_as_one_key_for_each_row),
       TEST(many_outputs_of_a_large_model_take_a_moment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
