@@ -272,6 +272,16 @@ export function measuredClaims({ plan, verdict }) {
   return claims.length ? claims : null;
 }
 
+// Nothing is narrow: the result is the model as it was, and no verdict is made.
+export const isUnchanged = (data) => !data.verdict && !isTf32(data) && !data.nodes.some(isNarrow) &&
+  data.tensors.every(({ format }) => format === "fp32" || format === "fp64");
+
+// For nodes that only the schema keeps wide: at which opset all would be free.
+export function opsetText({ nodes }, reason) {
+  const opset = Math.max(0, ...nodes.filter((node) => node.reason === reason).map((node) => node.opset ?? 0));
+  return reason === "schema" && opset > 0 ? ` (--raise-opset ${opset} would do)` : "";
+}
+
 export const reasonText = (data, reason) => data.vocabulary.reasons[reason] ?? reason;
 
 export function verdictState(verdict) {

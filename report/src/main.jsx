@@ -179,9 +179,10 @@ function Report({ data }) {
         <main>
           <Verdict />
           <Figures />
-          <div class="two wide-left"><Claims /><Limits /></div>
+          <Claims />
+          <Limits />
           <Cost />
-          <div class="two wide-left even"><Reasons onReason={showReason} /><Promotions /></div>
+          <div class="two pair"><Reasons onReason={showReason} /><Promotions /></div>
           <Depth />
           <Network />
           <Nodes filter={nodeFilter} setFilter={setNodeFilter} />

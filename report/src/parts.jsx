@@ -20,9 +20,20 @@ export const Name = ({ children }) => <span class="name"><bdi>{shown(children)}<
 
 export const hashOf = (item) => `#${item.kind}=${encodeURIComponent(item.label)}`;
 
+// A name that is cut in its middle where it does not fit: what tells names apart is mostly their end.
+const TAIL = 24;
+
+function CutName({ children }) {
+  const name = shown(children);
+  const letters = [...name];
+  if (letters.length <= TAIL) return <span class="name" title={name}><bdi>{name}</bdi></span>;
+  return <span class="name cut" title={name}><bdi class="head">{letters.slice(0, -TAIL).join("")}</bdi><span
+    class="tail"><bdi>{letters.slice(-TAIL).join("")}</bdi></span></span>;
+}
+
 // A link that opens a node or tensor beside the page.
-export function Open({ item, children }) {
-  return <a class="open" href={hashOf(item)}>{children ?? <Name>{item.label}</Name>}</a>;
+export function Open({ item, cut, children }) {
+  return <a class="open" href={hashOf(item)}>{children ?? (cut ? <CutName>{item.label}</CutName> : <Name>{item.label}</Name>)}</a>;
 }
 
 // The tensor of that label, if the plan has it.

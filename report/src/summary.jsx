@@ -1,22 +1,23 @@
 // The top of the report: the verdict, its claims and their limits, and what the plan costs.
 import * as Plot from "@observablehq/plot";
 import { useState } from "preact/hooks";
-import { firstToSaturate, formatsIn, isLowerBound, isNarrow, isTf32, measuredClaims, operandFormats, reasonText, verdictState } from "./data.js";
+import { firstToSaturate, formatsIn, isLowerBound, isNarrow, isTf32, isUnchanged, measuredClaims, operandFormats, opsetText, reasonText, verdictState } from "./data.js";
 import { Chart, Format, Name, OpenLabel, Section, colour, usePage } from "./parts.jsx";
-import { bytes, count, number, plural, seconds, share, shown, toNumber } from "./text.js";
+import { bytes, count, growth, number, plural, seconds, share, shown, toNumber } from "./text.js";
 
 const states = {
   holds: ["good", "✓", "Every claim holds"],
   refused: ["bad", "✕", "Refused: a claim does not hold"],
   "not-loaded": ["bad", "✕", "Refused: ONNX Runtime does not load or run the result"],
   none: ["open", "?", "Not verified"],
+  unchanged: ["good", "=", "Unchanged: nothing to convert under this policy"],
 };
 
 export const isMadeUp = ({ plan, verdict }) => plan.statistics.source === "synthetic" || Boolean(verdict?.synthetic);
 
 export function verdictText(data) {
   const { verdict } = data;
-  const state = verdictState(verdict);
+  const state = isUnchanged(data) ? "unchanged" : verdictState(verdict);
   if (state === "holds" && verdict.claims.length && isMadeUp(data))
     return ["open", "!", "Every claim holds, on made-up inputs"];
   if (state === "holds" && verdict.claims.length === 0)
@@ -29,18 +30,23 @@ function Loads({ verdict }) {
     return <>The result loads and runs there at every optimisation level only if the session
       says <Name>session.disable_quant_qdq = 1</Name>: the engine takes float8 for int8 otherwise.</>;
   if (verdict.loads) return "The result loads and runs there at every optimisation level.";
-  const errors = verdict.load_errors ?? [];
-  return <>{!verdict.engine_has_kernels && "The engine has no CPU kernels to load the result with. "}
-    {errors.map(({ level, error }) => <span key={level} class="block">At optimisation level {shown(level)}: {shown(error)}</span>)}</>;
+  const errors = (verdict.load_errors ?? []).map(({ level, error }) =>
+    <span key={level} class="block">At optimisation level {shown(level)}: {shown(error)}</span>);
+  if (verdict.engine_has_kernels) return errors;
+  return <>It has no {verdict.kernels_missing ? `${shown(verdict.kernels_missing)} ` : ""}kernels for the CPU, and does not load
+    the result; the verdict is from emulation.{errors.length > 0 && <details><summary>What it says</summary>{errors}</details>}</>;
 }
 
 function VerdictSentence({ data }) {
   const { verdict } = data;
+  if (isUnchanged(data))
+    return <p>No tensor is narrow, so the result is the model as it was, and there is nothing to verify.
+      {data.nodes.length > 0 ? " Why nodes stay wide stands below." : " No node computes on fp32 tensors."}</p>;
   if (!verdict)
     return <p>No verdict was given with this plan: whether its claims hold is not shown here.
       {measuredClaims(data) && " What the run that made the plan measured stands below; it is not of a plan that was edited since."}</p>;
   return (
-    <p>
+    <div class="judged">
       Judged by emulation beside fp32 on {plural(verdict.samples, verdict.held_out ? "held-out sample" : "sample")}
       {verdict.held_out ? "" : ", which had calibrated it too"}
       {verdict.calibration_samples > 0 && ` and ${count(verdict.calibration_samples)} that calibrated it`}
@@ -48,7 +54,7 @@ function VerdictSentence({ data }) {
       <Loads verdict={verdict} />
       {verdict.claims.some((claim) => claim.measured_in_engine !== undefined) &&
         " What it computes of the held-out samples on the machine that judged stands beside each claim as engine."}
-    </p>
+    </div>
   );
 }
 
@@ -123,9 +129,15 @@ function FormatBar({ data }) {
   );
 }
 
+// The largest relative L2 of an output on either set of samples, beside what it has on the other.
 function worstOutput(verdict) {
-  return verdict?.outputs.reduce((worst, output) =>
-    !worst || toNumber(output.relative_l2) > toNumber(worst.relative_l2) ? output : worst, null);
+  const figures = (verdict?.outputs ?? []).flatMap(({ output, relative_l2, relative_l2_calibration: calibration }) => {
+    const [here, there] = [toNumber(relative_l2), toNumber(calibration)];
+    if (calibration === undefined) return [{ output, error: here }];
+    return [{ output, error: here, beside: `held-out; calibration: ${number(there)}` },
+      { output, error: there, beside: `calibration; held-out: ${number(here)}` }];
+  });
+  return figures.reduce((worst, figure) => (!worst || figure.error > worst.error ? figure : worst), null);
 }
 
 // How much inputs may grow before the first tensor leaves its format, and before the first that
@@ -154,12 +166,12 @@ export function Figures() {
       <dl class="figures">
         {isTf32(data) ? <Figure label="Setting of the runtime" detail="operands of matrix products; what it saves is not modelled">tf32</Figure>
           : <Figure label="Narrow nodes" detail={`of ${plural(nodes.length, "node")} with floats`}>{count(narrow)}</Figure>}
-        {worst && <Figure label="Worst output error" detail={<>relative L2, <Name>{worst.output}</Name></>}>
-          {number(toNumber(worst.relative_l2))}</Figure>}
+        {worst && <Figure label="Worst output error" detail={<>relative L2, <Name>{worst.output}</Name>{worst.beside && <span class="block">{worst.beside}</span>}</>}>
+          {number(worst.error)}</Figure>}
         {accuracy && <Figure label="Accuracy" detail={`fp32: ${share(accuracy.fp32_right / accuracy.labelled)} of ${plural(accuracy.labelled, "label")}`}>
           {share(accuracy.narrow_right / accuracy.labelled)}</Figure>}
         {headrooms.map(({ label, factor, what, format }) => <Figure key={what} label={headrooms.length > 1 ? `Headroom in ${shown(format)}` : "Headroom"} detail={<>before <OpenLabel label={label} /> {what} {shown(format)}</>}>
-          {number(factor)}×</Figure>)}
+          {growth(factor)}</Figure>)}
         {cost?.seconds && !isTf32(data) && <Figure label="Modelled time" detail={`${seconds(cost.seconds.before)} in fp32, on ${shown(cost.modelled_for.target)}`}>
           {seconds(cost.seconds.after)}</Figure>}
         {cost?.constant_bytes && <Figure label="Constants" detail={`${bytes(cost.constant_bytes.before)} in fp32`}>
@@ -172,7 +184,8 @@ export function Figures() {
 
 // ---- Claims ----
 
-// How much of what the limit allows was used: 1 is all of it.
+// How much of what the limit allows was used, by the figure that decides: 1 is all of it. "At least
+// 0.95" allows that 0.05 is missing.
 function used(claim) {
   const measured = toNumber(claim.measured);
   const limit = toNumber(claim.limit);
@@ -218,11 +231,12 @@ const metricNames = {
 const measure = (metric, measured) =>
   metric === "cosine" ? String(Number(toNumber(measured).toFixed(8))) : number(toNumber(measured), 4);
 
-// The held-out samples judge; those that calibrated must hold the claim too; what the engine makes of
-// the held-out ones is stated beside them.
+// The worse of the held-out samples and those that calibrated decides; both stand below it, with what
+// the engine makes of the held-out ones.
 function Measured({ claim }) {
-  const { metric, measured, measured_held_out: heldOut = measured, measured_calibration: calibration, measured_in_engine: engine } = claim;
-  return <>{measure(metric, heldOut)}
+  const { metric, measured, measured_held_out: heldOut, measured_calibration: calibration, measured_in_engine: engine } = claim;
+  return <>{measure(metric, measured)}
+    {heldOut !== undefined && <small class="block">held-out: {measure(metric, heldOut)}</small>}
     {calibration !== undefined && <small class="block">calibration: {measure(metric, calibration)}</small>}
     {engine !== undefined && <small class={claim.holds && !claim.holds_in_engine ? "block caution" : "block"}>engine: {measure(metric, engine)}</small>}</>;
 }
@@ -235,7 +249,7 @@ function ClaimRow({ row }) {
       <td>{metricNames[claim.metric] ?? shown(claim.metric)}</td>
       <td class="num" data-name="Measured"><Measured claim={claim} /></td>
       <td class="num" data-name="Limit"><span class="quiet">{isLowerBound(claim.metric) ? "≥" : "≤"}</span> {number(toNumber(claim.limit), 4)}</td>
-      <td data-name="Of the limit"><Used claim={claim} /></td>
+      <td data-name="Used"><Used claim={claim} /></td>
       <td class="long" data-name="Output">{of > 1 && alike ? `all ${plural(of, "output")}` : <OpenLabel label={claim.output} />}
         {of > 1 && !alike && <small class="block">the worst of {count(of)} outputs</small>}</td>
       <td class="long" data-name="Worst sample">{claim.worst_sample && !(of > 1 && alike) ? <Name>{claim.worst_sample}</Name> : <span class="quiet">–</span>}</td>
@@ -281,7 +295,7 @@ export function Claims() {
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Claims and what they measured">
           <table class="plain stacks">
             <thead><tr><th><span class="hidden">Result</span></th><th>Claim</th><th class="num">Measured</th>
-              <th class="num">Limit</th><th>Of the limit</th><th>Output</th><th>Worst sample</th></tr></thead>
+              <th class="num">Limit</th><th title="Of what the limit allows">Used</th><th>Output</th><th>Worst sample</th></tr></thead>
             <tbody>{rows.map((row, k) => <ClaimRow key={k} row={row} />)}</tbody>
           </table>
         </div>}
@@ -411,7 +425,7 @@ export function Reasons({ onReason }) {
             <button type="button" onClick={() => onReason(reason)} title="Show these nodes">
               <span class="num">{count(n)}</span>
               <span class="track"><i style={{ width: `${(100 * n) / most}%` }} /></span>
-              <span class="text">{reasonText(data, reason)}</span>
+              <span class="text">{reasonText(data, reason)}{opsetText(data, reason)}</span>
             </button>
           </li>
         ))}

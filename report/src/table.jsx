@@ -9,7 +9,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatsIn, formatsOf, isTf32, reasonText } from "./data.js";
 import { Spark, narrowest } from "./histogram.jsx";
 import { Format, Open, Section, hashOf, usePage } from "./parts.jsx";
-import { count, number, power, seconds, share, shown } from "./text.js";
+import { count, growth, number, power, seconds, share, shown } from "./text.js";
 
 const ROW = 34;
 const ROW_PADDING = 12;
@@ -27,12 +27,12 @@ const text = (id, header, get, show, extra = {}) => ({
 
 function tensorColumns(data) {
   const columns = [
-    text("name", "Tensor", (t) => t.label, (c) => <Open item={c.row.original} />, { width: "minmax(150px, 3fr)", className: "lead", print: 190 }),
+    text("name", "Tensor", (t) => t.label, (c) => <Open item={c.row.original} cut />, { width: "minmax(150px, 3fr)", className: "lead", print: 190 }),
     text("format", "Format", (t) => t.format, (c) => <Format name={c.getValue()} />, { width: "82px" }),
     data.trace && { id: "range", header: "Magnitudes", enableSorting: false, accessorFn: () => "",
       cell: (c) => <Spark tensor={c.row.original} format={data.formats.get(narrowest(data))} />, meta: { width: "112px" } },
     numeric("absmax", "Largest", (t) => t.absmax, number, { width: "86px" }),
-    numeric("headroom", "Headroom", (t) => t.headroom, (x) => x === undefined ? "–" : `${number(x)}×`, { width: "98px" }),
+    numeric("headroom", "Headroom", (t) => t.headroom, (x) => x === undefined ? "–" : growth(x), { width: "98px" }),
     data.tensors.some((t) => t.scale) && numeric("scale", "Scale", (t) => t.scale, (x) => x ? power(x) : "–", { width: "70px" }),
     numeric("zero", "To zero", (t) => t.zero, share, { width: "84px" }),
     numeric("subnormal", "Subnormal", (t) => t.subnormal, share, { width: "100px" }),
@@ -48,7 +48,7 @@ function nodeColumns(data) {
   const timed = !isTf32(data) && data.nodes.some((node) => node.before > 0);
   return [
     numeric("index", "#", (n) => n.index + 1, String, { width: "50px" }),
-    text("name", "Node", (n) => n.label, (c) => <Open item={c.row.original} />, { width: "minmax(124px, 2.6fr)", className: "lead", print: 150 }),
+    text("name", "Node", (n) => n.label, (c) => <Open item={c.row.original} cut />, { width: "minmax(124px, 2.6fr)", className: "lead", print: 150 }),
     text("op", "Operator", (n) => n.op, undefined, { width: "minmax(96px, 1.5fr)", print: 156 }),
     text("format", "Format", (n) => n.format, (c) => <Format name={c.getValue()} />, { width: "76px" }),
     data.nodes.some((n) => n.operands) && text("operands", "Operands", (n) => n.operands ?? "", (c) => c.getValue() ? <Format name={c.getValue()} /> : "", { width: "104px" }),

@@ -17,6 +17,9 @@ export function number(x, digits = 3) {
 
 const minus = (text) => text.replaceAll("-", "−");
 
+// How often a value may grow; beyond a million that is no limit, as the command line has it.
+export const growth = (factor) => (factor > 1e6 ? ">1e6×" : `${number(factor)}×`);
+
 export const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 
 export function share(x) {

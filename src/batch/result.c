@@ -97,6 +97,19 @@ static const char *broken_claim(const struct json *claim, const struct json *ver
                       culprit ? culprit : "");
 }
 
+// The worst that an output has on held-out samples or on those that calibrated.
+static void take_error(struct result *r, const struct json *output) {
+  static const char *const keys[] = {"relative_l2", "relative_l2_calibration"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    double error;
+    if (!json_to_number(json_member(output, keys[i]), &error))
+      continue;
+    if (!r->has_error || error > r->worst_error || isnan(error))
+      r->worst_error = error;
+    r->has_error = true;
+  }
+}
+
 static void take_verdict(struct result *r, const struct json *root, struct arena *a) {
   const struct json *verdict = json_member(root, "verdict");
   const struct json *claims = json_member(verdict, "claims"),
@@ -111,14 +124,8 @@ static void take_verdict(struct result *r, const struct json *root, struct arena
   if (json_is(json_member(verdict, "loads"), JSON_FALSE) &&
       json_is(json_member(verdict, "engine_has_kernels"), JSON_TRUE) && !r->reason)
     r->reason = "ONNX Runtime does not load or run the result";
-  for (const struct json *o = json_first(outputs); o; o = o->next) {
-    double error;
-    if (!json_to_number(json_member(o, "relative_l2"), &error))
-      continue;
-    r->worst_error =
-        !r->has_error || error > r->worst_error || isnan(error) ? error : r->worst_error;
-    r->has_error = true;
-  }
+  for (const struct json *o = json_first(outputs); o; o = o->next)
+    take_error(r, o);
 }
 
 // `text` without the leading `path` and what follows it up to the file's own name: the summary must

@@ -63,7 +63,7 @@ struct result {
       bytes_after;        // of model files and external data; after: 0 if none is written
   const char *drawbacks;  // ids as `convert` has them, a space between; NULL: none
   bool has_error;
-  double worst_error;  // largest relative L2 of an output
+  double worst_error;  // largest relative L2 of an output, on either set of samples
   struct wide *wide;
   size_t n_wide;
   double seconds, peak_bytes;  // of the conversion

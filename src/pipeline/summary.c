@@ -379,13 +379,15 @@ static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *
                                              : x->measured > y->measured;
 }
 
+// What decides, and in brackets what it is the worse of.
 static void print_measured(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
   bool calibrated = v->calibration_samples > 0, in_engine = !isnan(c->in_engine);
-  escape_printf(out, "%.6g", calibrated ? c->on[SET_HELD_OUT] : c->measured);
+  escape_printf(out, "%.6g", c->measured);
   if (calibrated || in_engine)
     escape_printf(out, " (");
   if (calibrated)
-    escape_printf(out, "calibration %.6g", c->on[SET_CALIBRATION]);
+    escape_printf(out, "held-out %.6g, calibration %.6g", c->on[SET_HELD_OUT],
+                  c->on[SET_CALIBRATION]);
   if (in_engine)
     escape_printf(out, "%sengine %.6g", calibrated ? ", " : "", c->in_engine);
   if (calibrated || in_engine)

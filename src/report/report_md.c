@@ -81,6 +81,23 @@ static void put_judged_on(const struct json *verdict, FILE *out) {
   fputs(".", out);
 }
 
+// As report/src/data.js has it: nothing is narrow, so no verdict was made.
+static bool is_unchanged(const struct json *plan, const struct json *verdict) {
+  if (verdict || json_is(json_member(json_member(plan, "settings"), "tf32"), JSON_TRUE))
+    return false;
+  static const char *const lists[] = {"nodes", "values"};
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    const struct json *item = json_first(json_member(plan, lists[i]));
+    for (; item; item = item->next) {
+      const char *format = text_of(item, "format");
+      if (json_member(item, "operands") ||
+          (strcmp(format, "fp32") != 0 && strcmp(format, "fp64") != 0))
+        return false;
+    }
+  }
+  return true;
+}
+
 static void put_heading(const char *title, const struct json *plan, const struct json *verdict,
                         FILE *out) {
   const struct json *policy = json_member(plan, "policy"),
@@ -88,7 +105,9 @@ static void put_heading(const char *title, const struct json *plan, const struct
   fputs("## Precision plan of ", out);
   put_code(title ? title : text_of(json_member(plan, "model"), "file"), out);
   fputs("\n\n**", out);
-  if (!verdict)
+  if (is_unchanged(plan, verdict))
+    fputs("Unchanged: nothing to convert under this policy.**", out);
+  else if (!verdict)
     fputs("Not verified.** No verdict was given with this plan.", out);
   else if (holds(verdict))
     fprintf(out, "%s** ",
@@ -141,6 +160,13 @@ static void put_version(const char *version, FILE *out) {
 // What the engine says where the result does not load or run.
 static void put_load_errors(const struct json *verdict, FILE *out) {
   const struct json *error = json_first(json_member(verdict, "load_errors"));
+  if (*text_of(verdict, "kernels_missing")) {
+    fputs("\nONNX Runtime has no ", out);
+    put_code(text_of(verdict, "kernels_missing"), out);
+    fputs(" kernels for the CPU and does not load the result; the verdict is from emulation.\n",
+          out);
+    return;
+  }
   for (; error; error = error->next) {
     fputs("\nAt optimisation level ", out);
     put_code(text_of(error, "level"), out);
@@ -172,6 +198,7 @@ static void put_claim(const struct json *claim, int of, FILE *out) {
   put_code(text_of(claim, "output"), out);
   if (of > 1)
     fprintf(out, ", worst of %d", of);
+  put_measured(claim, "measured", NULL, out);
   put_measured(claim, "measured_held_out", "measured", out);
   put_measured(claim, "measured_calibration", NULL, out);
   put_measured(claim, "measured_in_engine", NULL, out);
@@ -210,10 +237,10 @@ static void put_claims(const struct json *verdict, FILE *out) {
   int failing = 0;
   if (!length_of(claims))
     return;
-  fputs("\n### Claims\n\n| | claim | output | emulated | on what calibrated | in ONNX Runtime ",
+  fputs("\n### Claims\n\n| | claim | output | measured | held out | calibration | in ONNX Runtime ",
         out);
   put_version(text_of(verdict, "engine"), out);
-  fputs(" | limit | worst sample |\n|---|---|---|---:|---:|---:|---:|---|\n", out);
+  fputs(" | limit | worst sample |\n|---|---|---|---:|---:|---:|---:|---:|---|\n", out);
   for (claim = json_first(claims); claim; claim = claim->next) {
     if (!json_is(json_member(claim, "holds"), JSON_TRUE) && failing++ < MOST_ROWS)
       put_claim(claim, 1, out);
@@ -286,6 +313,16 @@ static int count_wide(const struct json *nodes, const char *reason) {
   return count;
 }
 
+// The opset at which all nodes could go that only the schema keeps wide; 0 if some never could.
+static double opset_wanted(const struct json *nodes) {
+  double wanted = 0;
+  for (const struct json *node = json_first(nodes); node; node = node->next)
+    if (strcmp(text_of(node, "reason"), reason_name(REASON_SCHEMA)) == 0 &&
+        number_of(node, "allowed_from_opset") > wanted)
+      wanted = number_of(node, "allowed_from_opset");
+  return wanted;
+}
+
 static void put_formats(const struct json *nodes, FILE *out) {
   fprintf(out, "\n### Nodes\n\n%d node%s with floats:", length_of(nodes), PLURAL(length_of(nodes)));
   const char *comma = "";
@@ -307,7 +344,10 @@ static void put_formats(const struct json *nodes, FILE *out) {
     int count = count_wide(nodes, reason_name((enum reason)k));
     if (!count)
       continue;
-    fprintf(out, "%s| %d | %s |\n", heading, count, reason_text((enum reason)k));
+    fprintf(out, "%s| %d | %s", heading, count, reason_text((enum reason)k));
+    if (k == REASON_SCHEMA && opset_wanted(nodes) > 0)
+      fprintf(out, " (--raise-opset %.0f would do)", opset_wanted(nodes));
+    fputs(" |\n", out);
     heading = "";
   }
 }

@@ -201,12 +201,17 @@ static const struct shape verdict_claim_shape[] = {NEEDED("id", STRING),
 static const struct shape load_error_shape[] = {NEEDED("level", STRING), NEEDED("error", STRING),
                                                 OPTIONAL("unsupported", BOOL), NO_MORE};
 
-static const struct shape output_shape[] = {
-    NEEDED("output", STRING),         NEEDED("max_abs", NUMBER),
-    NEEDED("relative_l2", NUMBER),    NEEDED("cosine", NUMBER),
-    OPTIONAL("sqnr_db", NUMBER),      OPTIONAL("top1", NUMBER),
-    OPTIONAL("labelled", NUMBER),     OPTIONAL("fp32_right", NUMBER),
-    OPTIONAL("narrow_right", NUMBER), NO_MORE};
+static const struct shape output_shape[] = {NEEDED("output", STRING),
+                                            NEEDED("max_abs", NUMBER),
+                                            NEEDED("relative_l2", NUMBER),
+                                            OPTIONAL("relative_l2_calibration", NUMBER),
+                                            NEEDED("cosine", NUMBER),
+                                            OPTIONAL("sqnr_db", NUMBER),
+                                            OPTIONAL("top1", NUMBER),
+                                            OPTIONAL("labelled", NUMBER),
+                                            OPTIONAL("fp32_right", NUMBER),
+                                            OPTIONAL("narrow_right", NUMBER),
+                                            NO_MORE};
 
 static const struct shape error_shape[] = {NEEDED("value", STRING),
                                            OPTIONAL("scope", STRING),
@@ -229,6 +234,7 @@ static const struct shape verdict_shape[] = {NEEDED("schema", INTEGER),
                                              NEEDED("loads", BOOL),
                                              OPTIONAL("loads_only_with_disable_quant_qdq", BOOL),
                                              NEEDED("engine_has_kernels", BOOL),
+                                             OPTIONAL("kernels_missing", STRING),
                                              {"load_errors", LIST, true, load_error_shape},
                                              OPTIONAL("few_samples", STRING),
                                              {"drawbacks", LIST, true, limit_shape},

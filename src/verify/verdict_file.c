@@ -27,7 +27,10 @@ static void print_outputs(const struct verdict *v, struct json_writer *w) {
     bool by_rows = output->rows >= 0 && v->rows[output->rows].judged;
     json_object(w, NULL);
     json_string(w, "output", output->name);
-    print_errors(by_rows ? &output->paired[SET_HELD_OUT] : c, w);
+    const struct compare *sets = by_rows ? output->paired : output->on;
+    print_errors(&sets[SET_HELD_OUT], w);
+    if (v->calibration_samples)
+      json_number(w, "relative_l2_calibration", compare_relative_l2(&sets[SET_CALIBRATION]));
     if (c->labelled) {
       json_integer(w, "labelled", (int64_t)c->labelled);
       json_integer(w, "fp32_right", (int64_t)c->reference_right);
@@ -62,6 +65,8 @@ static void print_loads(const struct verdict *v, struct json_writer *w) {
   json_bool(w, "loads", v->loads_everywhere);
   json_bool(w, "loads_only_with_disable_quant_qdq", v->loads_unfused);
   json_bool(w, "engine_has_kernels", v->has_kernels);
+  if (!v->has_kernels)
+    json_string(w, "kernels_missing", formats[v->kernels_missing].name);
   json_array(w, "load_errors");
   for (int level = 0; level < OPTIMISATION_LEVELS; level++) {
     if (!v->loads[level][0])

@@ -1,6 +1,7 @@
 // The HTML report in Chromium, as its reader meets it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -60,12 +61,75 @@ test("the_template_is_what_its_sources_build", () => {
 test("verdict_and_claims_stand_first", () => withPage(digits, {}, async (page) => {
   assert.match(await page.locator("main > :first-child h1").innerText(), /^Every claim holds$/);
   assert.match(await page.locator("#claims").innerText(), /Relative L2 error[^]*≤ 0\.01[^]*[0-7]\.npz/);
-  assert.match(await page.locator("#claims").innerText(), /Relative L2 error\s+[\d.]+e−4\s+calibration: [\d.]+e−4\s+engine: [\d.]+/);
+  assert.match(await page.locator("#claims").innerText(), /Relative L2 error\s+[\d.]+e−4\s+held-out: [\d.]+e−4\s+calibration: [\d.]+e−4\s+engine: [\d.]+/);
   assert.match(await page.locator("#verdict").innerText(), /2 held-out samples and 6 that calibrated it/);
   assert.match(await page.locator("#verdict").innerText(), /Few samples\. Judged on 2 held-out samples/);
   assert.match(await page.locator("#limits").innerText(), /Equal quality on other data/);
   assert.match(await page.title(), /digits\.onnx: Every claim holds/);
 }));
+
+// A plan, and a verdict in which what calibrated does worse than what was held out.
+function worseOnCalibration() {
+  const plan = chainPlan(12);
+  plan.values[3].value = plan.nodes[2].outputs[0] = plan.nodes[3].inputs[0] = `jax2tf_get_logits_/pjit_get_logits_/${"block/".repeat(12)}dense/Add_3`;
+  writeFileSync(file("worse.json"), JSON.stringify(plan));
+  const claim = { id: "c", metric: "relative_l2", output: "t12", limit: 0.08, holds: true, worst_sample: "s.npz" };
+  const verdict = {
+    schema: 1, model: plan.model, plan: { sha256: createHash("sha256").update(readFileSync(file("worse.json"))).digest("hex") },
+    holds: true, samples: 2, held_out: true, calibration_samples: 6, loads: false, engine_has_kernels: false, kernels_missing: "bf16", engine: "1.2",
+    load_errors: ["off", "all"].map((level) => ({ level, error: "Could not find an implementation for Sub(14)", unsupported: true })),
+    claims: [{ ...claim, measured: 0.0212, measured_held_out: 0.00283, measured_calibration: 0.0212 },
+      { ...claim, id: "t", metric: "top1", limit: 0.95, measured: 0.979, measured_held_out: 1, measured_calibration: 0.979 }],
+    outputs: [{ output: "t12", max_abs: 1, relative_l2: 0.00283, relative_l2_calibration: 0.0212, cosine: 1 }],
+  };
+  writeFileSync(file("worse.verdict.json"), JSON.stringify(verdict));
+  narrowcast("report", file("worse.json"), "--verdict", file("worse.verdict.json"), "-o", file("worse.html"));
+  return file("worse.html");
+}
+
+test("the_figure_that_decides_stands_first_everywhere", () => withPage(worseOnCalibration(), {}, async (page) => {
+  const tile = page.locator(".figure", { hasText: "Worst output error" });
+  assert.match(await tile.innerText(), /0\.0212[^]*calibration; held-out: 0\.00283/);
+  const row = (name) => page.locator("#claims tbody tr", { hasText: name }).innerText();
+  assert.match(await row("Relative L2"), /0\.0212\s+held-out: 0\.00283\s+calibration: 0\.0212\s+≤ 0\.08\s+26\.5/);
+  assert.match(await row("Top-1"), /0\.979\s+held-out: 1\s+calibration: 0\.979\s+≥ 0\.95\s+42\s/);
+}));
+
+test("a_missing_kernel_is_told_in_one_sentence", () => withPage(worseOnCalibration(), {}, async (page) => {
+  const verdict = page.locator("#verdict");
+  assert.match(await verdict.innerText(), /no bf16 kernels for the CPU/);
+  assert.equal(await verdict.getByText("Could not find").first().isVisible(), false);
+}));
+
+for (const width of [420, 1300])
+  test(`claims_fit_at_${width}`, () => withPage(worseOnCalibration(), { viewport: { width, height: 900 } }, async (page) => {
+    assert.ok(await page.locator("#claims .scroll-x").evaluate((e) => e.scrollWidth <= e.clientWidth));
+    const right = (await page.locator("#claims").boundingBox());
+    for (const cell of await page.locator("#claims tbody td").all()) {
+      const box = await cell.boundingBox();
+      assert.ok(box.x + box.width <= right.x + right.width, await cell.innerText());
+    }
+  }));
+
+test("long_names_keep_their_end_and_have_the_whole_as_title", () => withPage(worseOnCalibration(), {}, async (page) => {
+  await page.locator("#tensors-search").fill("pjit");
+  const name = page.locator("#tensors .lead .name").first();
+  assert.match(await name.getAttribute("title"), /^jax2tf_get_logits_.*dense\/Add_3$/);
+  const [cell, tail] = [await page.locator("#tensors .lead").first().boundingBox(), await name.locator(".tail").boundingBox()];
+  assert.ok(tail.width > 80 && tail.x + tail.width <= cell.x + cell.width);
+}));
+
+test("an_unchanged_model_says_so_and_which_opset_would_do", async () => {
+  convert(`${root}models/digits/digits.onnx`, "unchanged", "--data", `${root}models/digits/samples`, "--policy", "bf16", "--keep", "*");
+  await withPage(file("unchanged.html"), {}, async (page) => {
+    assert.match(await page.locator("h1").innerText(), /^Unchanged: nothing to convert under this policy$/);
+    assert.doesNotMatch(await page.locator("#verdict").innerText(), /not verified|No verdict/i);
+  });
+  const plan = chainPlan(14);
+  Object.assign(plan.nodes[0], { reason: "schema", allowed_from_opset: 22 });
+  await withPage(reportOf(plan, "opset"), {}, async (page) =>
+    assert.match(await page.locator("#reasons").innerText(), /at this opset \(--raise-opset 22 would do\)/));
+});
 
 test("a_refused_plan_says_so_first", async () => {
   const policy = JSON.parse(narrowcast("policy", "show", "fp16"));

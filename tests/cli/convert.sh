@@ -431,7 +431,7 @@ test_rows_that_a_selection_chooses_are_compared_with_their_like() {
   grep -q '"selection": "/kept"' v.json
   narrowcast policy show fp16 | sed 's/"limit": 0.95/"limit": 1/' >strict.json
   with_code 1 convert "$tiny/detector.onnx" --data "$tiny/samples/detector" --policy ./strict.json -o z.onnx
-  matches out 'FAILS +matched_rows of boxes: 1 \(calibration 0\.99'
+  matches out 'FAILS +matched_rows of boxes: 0\.99[0-9]* \(held-out 1, calibration 0\.99'
   [ ! -e z.onnx ]
 }
 

@@ -83,7 +83,22 @@ test_an_unchanged_model_has_a_report_without_verdict() {
     --save-verdict v.json
   has err 'no verdict'
   missing v.json
-  has r.md '**Not verified.**'
+  has r.md '**Unchanged: nothing to convert under this policy.**'
+}
+
+test_the_report_says_which_opset_would_do_as_the_command_line_does() {
+  with_code 0 convert "$model" --data "$data" --policy bf16 -o y.onnx --report r.md
+  matches out 'stays? fp32: .*\(--raise-opset 22 would do\)'
+  matches r.md 'does not take the format at this opset \(--raise-opset 22 would do\) \|'
+}
+
+test_a_missing_kernel_is_told_once() {
+  with_code 0 convert "$model" --data "$data" --policy bf16 --raise-opset 22 -o y.onnx \
+    --report r.md --save-verdict v.json
+  if grep -q '"kernels_missing": "bf16"' v.json; then
+    [ "$(grep -c 'ONNX Runtime has no `bf16` kernels' r.md)" -eq 1 ]
+    lacks r.md 'At optimisation level'
+  fi
 }
 
 test_report_refuses_the_verdict_of_an_edited_plan() {

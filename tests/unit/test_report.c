@@ -206,17 +206,18 @@ static void report_refuses_the_verdict_of_an_edited_plan(void **state) {
 
 static void markdown_says_the_verdict_and_each_failure(void **state) {
   struct fixture *f = *state;
-  const char *plan = PLAN("", "");
+  const char *plan = PLAN("", "{\"value\": \"x\", \"format\": \"fp16\"}");
   char *verdict = verdict_of(plan);
   assert_int_equal(add(f, REPORT_PLAN, plan), STATUS_OK);
   assert_non_null(strstr(written(f, REPORT_MARKDOWN), "**Not verified.**"));
   assert_int_equal(add(f, REPORT_VERDICT, verdict), STATUS_OK);
   const char *text = written(f, REPORT_MARKDOWN);
   assert_non_null(strstr(text, "**Refused:** a claim does not hold"));
-  assert_non_null(
-      strstr(text, "| **FAILS** | `relative_l2` | `y` | 0.5 | - | - | at most 0.01 | `7.npz` |"));
   assert_non_null(strstr(
-      text, "| holds | `relative_l2` | `z` | 0.001 | 0.002 | 0.05 | at most 0.01 | `3.npz` |"));
+      text, "| **FAILS** | `relative_l2` | `y` | 0.5 | 0.5 | - | - | at most 0.01 | `7.npz` |"));
+  assert_non_null(strstr(
+      text,
+      "| holds | `relative_l2` | `z` | 0.002 | 0.001 | 0.002 | 0.05 | at most 0.01 | `3.npz` |"));
   assert_non_null(strstr(text, "on 1 held-out sample and 6 that calibrated."));
   assert_non_null(strstr(text, "in ONNX Runtime 1.2.3 | limit"));
   assert_non_null(strstr(text, "**Drawback.** Computes"));
@@ -226,6 +227,15 @@ static void markdown_says_the_verdict_and_each_failure(void **state) {
       strstr(text, "At optimisation level `all` the result does not load or run: Type "));
   assert_null(strstr(text, "Type *Error*"));
   free(verdict);
+}
+
+static void markdown_tells_what_is_unchanged_from_what_is_not_verified(void **state) {
+  struct fixture *f = *state;
+  assert_int_equal(add(f, REPORT_PLAN, PLAN("", "{\"value\": \"x\", \"format\": \"fp32\"}")),
+                   STATUS_OK);
+  const char *text = written(f, REPORT_MARKDOWN);
+  assert_non_null(strstr(text, "**Unchanged: nothing to convert under this policy.**"));
+  assert_null(strstr(text, "Not verified"));
 }
 
 static void markdown_keeps_names_inside_code_spans(void **state) {
@@ -346,6 +356,7 @@ int main(void) {
       TEST(report_refuses_files_of_different_runs),
       TEST(report_refuses_the_verdict_of_an_edited_plan),
       TEST(markdown_says_the_verdict_and_each_failure),
+      TEST(markdown_tells_what_is_unchanged_from_what_is_not_verified),
       TEST(markdown_keeps_names_inside_code_spans),
       TEST(markdown_stays_below_the_length_of_a_comment),
       cmocka_unit_test_setup_teardown(report_reads_what_plan_trace_and_verify_write,
