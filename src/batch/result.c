@@ -65,6 +65,10 @@ static const char *drawbacks_of(const struct json *root, struct arena *a) {
 static void take_plan(struct result *r, const struct json *root, struct arena *a) {
   const struct json *plan = json_member(root, "plan");
   r->policy = string_of(plan, "policy", a);
+  for (const struct json *m = json_first(json_member(plan, "adjustments")); m; m = m->next)
+    if (json_is(m, JSON_STRING))
+      r->adjustments = r->adjustments ? arena_printf(a, "%s, %s", r->adjustments, m->text)
+                                      : arena_strdup(a, m->text);
   r->statistics = string_of(plan, "statistics", a);
   r->float_nodes = number_of(plan, "float_nodes");
   r->narrow_nodes = number_of(plan, "narrow_nodes");
@@ -266,6 +270,8 @@ void result_not_started(struct result *r, const struct zoo_model *m, const struc
 
 static void write_plan(const struct result *r, struct json_writer *w) {
   json_string(w, "policy", r->policy);
+  if (r->adjustments)
+    json_string(w, "adjustments", r->adjustments);
   if (r->statistics)
     json_string(w, "statistics", r->statistics);
   json_integer(w, "float_nodes", r->float_nodes);
@@ -355,6 +361,7 @@ static const struct field fields[] = {
     NUMBER(struct result, "peak_bytes", peak_bytes, 0, INFINITY),
     OPTIONAL("expected_bytes", fields_read_number, expected_bytes, INFINITY),
     OPTIONAL("policy", fields_read_string, policy, 0),
+    OPTIONAL("adjustments", fields_read_string, adjustments, 0),
     OPTIONAL("statistics", fields_read_string, statistics, 0),
     OPTIONAL("float_nodes", fields_read_integer, float_nodes, INT32_MAX),
     OPTIONAL("narrow_nodes", fields_read_integer, narrow_nodes, INT32_MAX),

@@ -54,9 +54,10 @@ struct result {
   enum status status;  // of the conversion; STATUS_ENGINE if it ended by a signal or a limit
   bool killed;         // by somebody else; not in the file
   bool transient;      // says more about the machine than about the model: a resumed batch retries
-  struct limits limits;  // that a failed conversion was run with
-  const char *reason;    // why it is not converted, or NULL
-  const char *policy;    // its name; NULL where it came to no plan, as all that follows
+  struct limits limits;     // that a failed conversion was run with
+  const char *reason;       // why it is not converted, or NULL
+  const char *policy;       // its name; NULL where it came to no plan, as all that follows
+  const char *adjustments;  // of the policy for this run, as "--format bf16", or NULL
   const char *statistics;
   int float_nodes, narrow_nodes, casts, claims, claims_held;
   double bytes_before,

@@ -89,6 +89,11 @@ static void put_row(const struct result *r, const char *out, struct arena *a, FI
   fprintf(to, "</th><td class=\"%s\">%s</td><td data-name=\"Policy\">", outcome_name(r->outcome),
           outcome_name(r->outcome));
   escape_html(planned ? r->policy : "", to);
+  if (r->adjustments) {
+    fputs(" <small>", to);
+    escape_html(r->adjustments, to);
+    fputs("</small>", to);
+  }
   fprintf(to, "</td><td data-name=\"Inputs\">%s</td>", summary_zoo_inputs(r));
   put_part(to, "Narrow nodes", planned, r->narrow_nodes, r->float_nodes);
   fprintf(to, planned ? "<td class=\"n\" data-name=\"Casts\">%d</td>" : "<td></td>", r->casts);
@@ -110,8 +115,9 @@ static void put_row(const struct result *r, const char *out, struct arena *a, FI
 static void put_totals(const struct totals *t, FILE *to) {
   fprintf(to, "<p>%zu model%s:", t->models, PLURAL(t->models));
   for (int o = 0; o < OUTCOME_COUNT; o++)
-    fprintf(to, "%s <span class=\"%s\">%zu %s</span>", o ? "," : "", outcome_name((enum outcome)o),
-            t->by_outcome[o], outcome_name((enum outcome)o));
+    fprintf(to, "%s <span class=\"%s\">%zu %s</span>", o ? "," : "",
+            t->by_outcome[o] ? outcome_name((enum outcome)o) : "none", t->by_outcome[o],
+            outcome_name((enum outcome)o));
   fprintf(to, ". Of those written, %" PRId64 " of %" PRId64 " float nodes are narrow (",
           t->narrow_nodes, t->float_nodes);
   summary_zoo_share(to, (double)t->narrow_nodes, (double)t->float_nodes);
@@ -122,11 +128,16 @@ static void put_totals(const struct totals *t, FILE *to) {
   fputs(" (", to);
   summary_zoo_share(to, t->bytes_after, t->bytes_before);
   fputs("). ", to);
-  if (t->with_drawbacks)
+  if (t->with_drawbacks) {
+    fprintf(to, "<span class=\"drawback\">%zu with a drawback</span>: ", t->with_drawbacks);
+    summary_zoo_drawback_counts(to, t);
+    fputs(". ", to);
+  }
+  if (t->made_up)
     fprintf(to,
-            "<span class=\"drawback\">%zu with a drawback</span>: no faster than fp32 as modelled, "
-            "moving more memory, or missing a claim in the engine or on one sample. ",
-            t->with_drawbacks);
+            "<span class=\"drawback\">%zu of %zu models %s judged on made-up inputs</span>, which "
+            "say little of real data. ",
+            t->made_up, t->judged, t->made_up == 1 ? "was" : "were");
   fprintf(to, "Conversions took %.1f s in all.</p>\n", t->seconds);
 }
 

@@ -33,6 +33,20 @@ static void add_wide(struct totals *t, const struct wide *w, size_t *capacity, s
   t->wide[i].models++;
 }
 
+static void add_drawbacks(struct totals *t, const char *ids) {
+  for (const char *at = ids; at && *at;) {
+    size_t length = strcspn(at, " "), i = 0;
+    while (i < t->n_drawbacks && ((size_t)t->drawbacks[i].length != length ||
+                                  strncmp(t->drawbacks[i].id, at, length) != 0))
+      i++;
+    if (i == t->n_drawbacks && i < sizeof t->drawbacks / sizeof t->drawbacks[0])
+      t->drawbacks[t->n_drawbacks++] = (struct drawback_total){at, (int)length, 0};
+    if (i < t->n_drawbacks)
+      t->drawbacks[i].models++;
+    at += length + (at[length] == ' ');
+  }
+}
+
 void summary_zoo_add_up(struct totals *t, struct result *const *results, size_t count,
                         struct arena *a) {
   *t = (struct totals){.models = count};
@@ -43,12 +57,15 @@ void summary_zoo_add_up(struct totals *t, struct result *const *results, size_t 
     t->seconds += r->seconds;
     t->claims += r->claims;
     t->claims_held += r->claims_held;
+    t->judged += r->statistics != NULL;
+    t->made_up += r->statistics && strcmp(r->statistics, "data") != 0;
     if (r->outcome != OUTCOME_CONVERTED && r->outcome != OUTCOME_UNCHANGED)
       continue;
     t->float_nodes += r->float_nodes;
     t->narrow_nodes += r->narrow_nodes;
     t->casts += r->casts;
     t->with_drawbacks += r->drawbacks != NULL;
+    add_drawbacks(t, r->drawbacks);
     t->bytes_before += r->bytes_before;
     t->bytes_after += r->bytes_after;
     for (size_t k = 0; k < r->n_wide; k++)
@@ -114,6 +131,9 @@ static void put_reason(const struct result *r, FILE *out) {
 static void put_policy(const struct result *r, FILE *out) {
   fputs(r->policy ? r->policy : "", out);
 }
+static void put_adjustments(const struct result *r, FILE *out) {
+  fputs(r->adjustments ? r->adjustments : "", out);
+}
 static void put_inputs(const struct result *r, FILE *out) {
   fputs(summary_zoo_inputs(r), out);
 }
@@ -134,20 +154,30 @@ static void put_casts(const struct result *r, FILE *out) {
     fprintf(out, "%d", r->casts);
 }
 // An id that is not known stands for itself.
-void summary_zoo_drawbacks(FILE *out, const struct result *r) {
+static void put_drawback(FILE *out, const char *id, int length) {
   static const char *const texts[][2] = {{"time", "no faster"},
                                          {"traffic", "moves more memory"},
                                          {"engine", "misses a claim in the engine"},
                                          {"sample", "one sample misses a claim"}};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+    if (strlen(texts[i][0]) == (size_t)length && strncmp(texts[i][0], id, (size_t)length) == 0) {
+      fputs(texts[i][1], out);
+      return;
+    }
+  fprintf(out, "%.*s", length, id);
+}
+void summary_zoo_drawbacks(FILE *out, const struct result *r) {
   for (const char *at = r->drawbacks; at && *at;) {
     size_t length = strcspn(at, " ");
-    const char *text = NULL;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-      if (strlen(texts[i][0]) == length && strncmp(texts[i][0], at, length) == 0)
-        text = texts[i][1];
     fputs(at == r->drawbacks ? "" : ", ", out);
-    fprintf(out, "%.*s", text ? (int)strlen(text) : (int)length, text ? text : at);
+    put_drawback(out, at, (int)length);
     at += length + (at[length] == ' ');
+  }
+}
+void summary_zoo_drawback_counts(FILE *out, const struct totals *t) {
+  for (size_t i = 0; i < t->n_drawbacks; i++) {
+    fprintf(out, "%s%zu ", i ? ", " : "", t->drawbacks[i].models);
+    put_drawback(out, t->drawbacks[i].id, t->drawbacks[i].length);
   }
 }
 static void put_drawbacks(const struct result *r, FILE *out) {
@@ -190,6 +220,7 @@ static const struct column columns[] = {
     {"float_nodes", "Float nodes", true, true, put_float_nodes},
     {"narrow_nodes", "Narrow", true, true, put_narrow_nodes},
     {"narrow_share", "Share", true, true, put_share},
+    {"adjustments", "Adjusted by", false, true, put_adjustments},
     {"casts", "Casts", true, true, put_casts},
     {"drawbacks", "Drawbacks", false, true, put_drawbacks},
     {"bytes_before", "Bytes before", true, true, put_before},
@@ -271,7 +302,16 @@ static void markdown_totals(const struct totals *t, FILE *out) {
   fprintf(out, "), %" PRId64 " Casts, %.0f bytes before and %.0f after (", t->casts,
           t->bytes_before, t->bytes_after);
   summary_zoo_share(out, t->bytes_after, t->bytes_before);
-  fprintf(out, "); %zu with a drawback.\n", t->with_drawbacks);
+  fprintf(out, "); %zu with a drawback", t->with_drawbacks);
+  if (t->n_drawbacks) {
+    fputs(": ", out);
+    summary_zoo_drawback_counts(out, t);
+  }
+  fputs(".\n", out);
+  if (t->made_up)
+    fprintf(out,
+            "\n**%zu of %zu models %s judged on made-up inputs, which say little of real data.**\n",
+            t->made_up, t->judged, t->made_up == 1 ? "was" : "were");
 }
 
 static void write_markdown(struct result *const *results, size_t count, const struct totals *t,
@@ -319,6 +359,8 @@ static void json_row(struct json_writer *w, const struct result *r) {
     json_number(w, "bytes_after", r->bytes_after);
   if (r->policy) {
     json_string(w, "policy", r->policy);
+    if (r->adjustments)
+      json_string(w, "adjustments", r->adjustments);
     json_string(w, "statistics", r->statistics ? r->statistics : "");
     json_integer(w, "float_nodes", r->float_nodes);
     json_integer(w, "narrow_nodes", r->narrow_nodes);
@@ -346,6 +388,7 @@ void summary_zoo_json(struct result *const *results, size_t count, const struct 
   json_integer(&w, "narrow_nodes", t->narrow_nodes);
   json_integer(&w, "casts", t->casts);
   json_integer(&w, "with_drawbacks", (int64_t)t->with_drawbacks);
+  json_integer(&w, "on_made_up_inputs", (int64_t)t->made_up);
   json_integer(&w, "claims", t->claims);
   json_integer(&w, "claims_held", t->claims_held);
   json_number(&w, "bytes_before", t->bytes_before);
@@ -408,16 +451,21 @@ void summary_zoo_text(struct result *const *results, size_t count, const struct 
   fputs(" (", to);
   summary_zoo_share(to, t->bytes_after, t->bytes_before);
   fprintf(to, ")\n");
-  if (t->with_drawbacks)
-    fprintf(to,
-            "drawbacks    %zu of what is written: no faster than fp32 as modelled, moves more "
-            "memory, or misses a claim in the engine or on one sample\n",
-            t->with_drawbacks);
+  if (t->with_drawbacks) {
+    fprintf(to, "drawbacks    %zu of what is written: ", t->with_drawbacks);
+    summary_zoo_drawback_counts(to, t);
+    putc('\n', to);
+  }
   for (size_t i = 0; i < t->n_wide && i < MOST_REASONS; i++)
-    fprintf(to, "%s %6" PRId64 " nodes of %zu model%s: %s\n", i ? "            " : "stay fp32   ",
-            t->wide[i].nodes, t->wide[i].models, PLURAL(t->wide[i].models),
-            summary_zoo_reason(t->wide[i].reason));
+    fprintf(to, "%s %6" PRId64 " node%s of %zu model%s: %s\n", i ? "            " : "stay fp32   ",
+            t->wide[i].nodes, PLURAL(t->wide[i].nodes), t->wide[i].models,
+            PLURAL(t->wide[i].models), summary_zoo_reason(t->wide[i].reason));
   print_not_converted(results, count, to);
+  if (t->made_up)
+    fprintf(to,
+            "note         %zu of %zu models %s judged on made-up inputs, which say little of real "
+            "data\n",
+            t->made_up, t->judged, t->made_up == 1 ? "was" : "were");
   fprintf(to, "wrote        %s/index.html, summary.json, summary.csv, summary.md, times.csv\n",
           out);
 }

@@ -9,6 +9,13 @@
 struct totals {
   size_t models, by_outcome[OUTCOME_COUNT];
   size_t with_drawbacks;  // of those written
+  struct drawback_total {
+    const char *id;
+    int length;
+    size_t models;
+  } drawbacks[8];          // each that some of them has, in the order in which they were met
+  size_t n_drawbacks;      // what is beyond is counted above only
+  size_t judged, made_up;  // models that came to a plan; of these on made-up inputs
   int64_t float_nodes, narrow_nodes, casts, claims, claims_held;
   double bytes_before, bytes_after;  // of models of which one is written
   double seconds;
@@ -52,6 +59,9 @@ const char *summary_zoo_reason(const char *name);
 
 // "no faster, moves more memory"; "" if there is none.
 void summary_zoo_drawbacks(FILE *out, const struct result *r);
+
+// "2 no faster, 1 moves more memory"
+void summary_zoo_drawback_counts(FILE *out, const struct totals *t);
 
 // "real" or "made up"; "" if it came to no plan.
 const char *summary_zoo_inputs(const struct result *r);

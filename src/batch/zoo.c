@@ -108,14 +108,43 @@ static const char *find_samples(struct arena *a, const char *folder, const char 
   return here ? folder : NULL;
 }
 
+static size_t count_models(const struct entry *entries, size_t count) {
+  size_t models = 0;
+  for (size_t i = 0; i < count; i++)
+    models += !entries[i].folder && ends_with(entries[i].name, ".onnx");
+  return models;
+}
+
+const char *zoo_samples_beside(struct zoo *z, struct zoo_folders *read, const char *path) {
+  const char *base = file_base(path);
+  if (!ends_with(base, ".onnx"))
+    return NULL;
+  const char *folder =
+      base == path ? "." : arena_printf(z->arena, "%.*s", (int)(base - path - 1), path);
+  read->known.arena = z->arena;
+  int at = map_get(&read->known, 0, folder);
+  if (at < 0) {
+    struct walk w = {.zoo = z};
+    size_t count;
+    bool opened;
+    const struct entry *entries = list_folder(&w, folder[0] ? folder : "/", &count, &opened);
+    at = (int)read->count;
+    read->items =
+        arena_grow(z->arena, read->items, &read->capacity, read->count + 1, sizeof *read->items);
+    read->items[read->count++] =
+        (struct zoo_folder){count_models(entries, count) == 1, holds_samples(entries, count)};
+    map_put(&read->known, 0, folder, at);
+  }
+  const struct zoo_folder *f = &read->items[at];
+  return find_samples(z->arena, folder, base, f->only_model, f->samples);
+}
+
 static void walk_folder(struct walk *w, const char *path, const char *name, int depth);
 
 static void walk_entries(struct walk *w, const char *path, const char *name, int depth,
                          const struct entry *entries, size_t count) {
   struct arena *a = w->zoo->arena;
-  size_t models = 0;
-  for (size_t i = 0; i < count; i++)
-    models += !entries[i].folder && ends_with(entries[i].name, ".onnx");
+  size_t models = count_models(entries, count);
   bool here = holds_samples(entries, count);
   for (size_t i = 0; i < count; i++) {
     const struct entry *e = &entries[i];

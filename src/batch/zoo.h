@@ -4,6 +4,7 @@
 
 #include "arena.h"
 #include "diag.h"
+#include "map.h"
 
 struct zoo_model {
   // The path below the zoo's folder, or what the list calls the model: the same on every machine.
@@ -44,9 +45,20 @@ enum status zoo_open(struct zoo *z, const char *path, const char *out, struct ar
 // path), "policy" (a name or a path), "overrides" (a path), "keep", "narrow" (lists of globs),
 // "format", "io", "raise_opset" (a number). Paths count from the list's folder. Empty lines are
 // passed over. What "format" and "io" say is checked, not yet what the paths lead to. A model
-// without "name" is called as its path is written; two models of one name are
-// an error.
+// without "samples" has those that zoo_open would find beside it, and one without "name" is called
+// as its path is written; two models of one name are an error.
 enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d);
+
+// Where samples of the model at `path` lie beside it, by the rule of zoo_open; NULL: nowhere.
+// `read` remembers folders between calls with one zoo.
+struct zoo_folders {
+  struct map known;  // a folder's path to its place in `items`
+  struct zoo_folder {
+    bool only_model, samples;  // holds one model; holds samples itself
+  } * items;
+  size_t count, capacity;
+};
+const char *zoo_samples_beside(struct zoo *z, struct zoo_folders *read, const char *path);
 
 // Adds a model; `name` and `path` must live as long as the arena.
 struct zoo_model *zoo_add(struct zoo *z, const char *name, const char *path);

@@ -52,11 +52,13 @@ static void add_argument(struct arena *a, struct zoo_model *m, const char *optio
   m->arguments[m->n_arguments++] = value;
 }
 
-static void add_model(struct zoo *z, const char *list, size_t number, const struct line *l) {
+static void add_model(struct zoo *z, struct zoo_folders *folders, const char *list, size_t number,
+                      const struct line *l) {
   struct arena *a = z->arena;
   struct zoo_model *m = zoo_add(z, l->name ? l->name : l->model, file_beside(l->model, list, a));
   m->entry = arena_printf(a, "%s:%zu", list, number);
-  m->samples = file_beside(l->samples, list, a);
+  m->samples =
+      l->samples ? file_beside(l->samples, list, a) : zoo_samples_beside(z, folders, m->path);
   // As everywhere, what holds a '/' or '.' is a path and anything else a shipped policy's name.
   m->policy = l->policy && strpbrk(l->policy, "/.") ? file_beside(l->policy, list, a) : l->policy;
   m->overrides = file_beside(l->overrides, list, a);
@@ -72,13 +74,13 @@ static void add_model(struct zoo *z, const char *list, size_t number, const stru
     add_argument(a, m, "--narrow", *glob);
 }
 
-static enum status read_line(struct zoo *z, const char *list, size_t number, const char *text,
-                             struct diag *d) {
+static enum status read_line(struct zoo *z, struct zoo_folders *folders, const char *list,
+                             size_t number, const char *text, struct diag *d) {
   struct line line = {0};
   struct reader r = {.file = list, .arena = z->arena, .diag = d};
   TRY(json_parse(&r.root, text, list, STATUS_POLICY, z->arena, d));
   TRY(fields_read_object(&r, r.root, fields, &line));
-  add_model(z, list, number, &line);
+  add_model(z, folders, list, number, &line);
   return STATUS_OK;
 }
 
@@ -87,6 +89,7 @@ enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d) {
   size_t size;
   TRY(file_map(path, &bytes, &size, d));
   enum status status = STATUS_OK;
+  struct zoo_folders folders = {0};
   size_t number = 0;
   for (size_t at = 0; at < size && status == STATUS_OK;) {
     const uint8_t *end = memchr(bytes + at, '\n', size - at);
@@ -97,7 +100,7 @@ enum status zoo_read_list(struct zoo *z, const char *path, struct diag *d) {
     number++;
     if (text[strspn(text, " \t\r")] == '\0' && strlen(text) == length)
       continue;
-    status = strlen(text) == length ? read_line(z, path, number, text, d)
+    status = strlen(text) == length ? read_line(z, &folders, path, number, text, d)
                                     : diag_fail(d, STATUS_POLICY, "holds a NUL byte");
     if (status != STATUS_OK)
       diag_at(d, arena_printf(z->arena, "%s:%zu", path, number), NULL, NULL);

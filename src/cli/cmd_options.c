@@ -39,7 +39,7 @@ const struct option_text options[OPTION_COUNT + 1] = {
     [OPTION_REPORT_FORM] = {0, "format", "html|md",
                             "a page to open in a browser, or Markdown (default html)"},
     [OPTION_FORMAT] = {0, "format", "FORMAT",
-                       "use fp16, bf16 or fp32 instead of the policy's formats"},
+                       "use fp16, bf16 or fp32 instead of the policy's formats; its claims stay"},
     [OPTION_RAISE_OPSET] = {0, "raise-opset", "N",
                             "raise the model's opset to N (13 to 26), for formats that it lacks"},
     [OPTION_KEEP] = {0, "keep", "GLOB",

@@ -681,6 +681,12 @@ static void json_plan(const struct run *r, struct json_writer *w) {
   struct counts c = count_plan(p);
   json_object(w, "plan");
   json_string(w, "policy", p->policy_name);
+  if (p->adjustments && p->adjustments[0]) {
+    json_array(w, "adjustments");
+    for (const char **o = p->adjustments; *o; o++)
+      json_string(w, NULL, *o);
+    json_end_array(w);
+  }
   if (p->raised_to && !plan_is_identity(p))
     json_integer(w, "opset_raised_to", p->raised_to);
   if (p->tf32)

@@ -66,6 +66,16 @@ static void samples_limit(const struct limits *l) {
         p->steps, PLURAL(p->steps), judged);
 }
 
+// Promotion stops where the claims hold on the held-out samples too, which so choose the result.
+static void promotion_limit(const struct limits *l) {
+  const struct promotions *p = l->plan->promotions;
+  if (p && p->count)
+    limit(l, "promotion",
+          "%zu tensor%s promoted until the claims held: the samples that judge chose when to stop, "
+          "and others may hold them less well.",
+          p->count, p->count == 1 ? " was" : "s were");
+}
+
 // Scales are fixed: what is larger at run time finds them too large.
 static void weights_limit(const struct limits *l) {
   const struct plan *p = l->plan;
@@ -125,6 +135,7 @@ void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *us
     setting_limit(&l);
   range_limit(&l);
   samples_limit(&l);
+  promotion_limit(&l);
   scales_limit(&l);
   weights_limit(&l);
   int not_seen = count_not_seen(p);

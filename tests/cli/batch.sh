@@ -79,6 +79,53 @@ test_samples_are_found_beside_the_model() {
     'sets/model.onnx,converted,fp16,real,' 'tiny/names.onnx,converted,fp16,made up,'
 }
 
+test_made_up_inputs_are_told_above_all_models() {
+  zoo
+  with_code 0 batch zoo --out res
+  has out 'note         1 of 4 models was judged on made-up inputs'
+  has res/summary.md '**1 of 4 models was judged on made-up inputs'
+  has res/index.html '1 of 4 models was judged on made-up inputs'
+  matches res/summary.json '"on_made_up_inputs": 1'
+  rm -r zoo/tiny
+  with_code 0 batch zoo --out real
+  lacks out 'made-up'
+  lacks real/summary.md 'made-up'
+  lacks real/index.html 'made-up'
+}
+
+test_a_list_finds_the_samples_that_a_folder_does() {
+  zoo
+  mkdir -p zoo/sets
+  cp "$tiny/if_loop.onnx" zoo/sets/model.onnx
+  cp -r "$tiny/samples/if_loop" zoo/sets/test_data_set_0
+  find zoo -name '*.onnx' -printf '{"model": "%p"}\n' >list
+  with_code 0 batch list --out listed
+  with_code 0 batch zoo --out found
+  cut -d, -f 4 listed/summary.csv >one
+  cut -d, -f 4 found/summary.csv >other
+  same one other
+  [ "$(grep -c real one)" -eq 4 ]
+}
+
+test_what_adjusts_a_policy_stands_beside_it() {
+  zoo
+  echo '{"model": "zoo/digits/digits.onnx", "format": "bf16"}' >list
+  with_code 0 batch list --out res
+  matches res/summary.csv ",fp16,real,.*,'--format bf16,"
+  has res/summary.md '| --format bf16 |'
+  has res/index.html 'fp16 <small>--format bf16</small>'
+  matches res/summary.json '"adjustments": "--format bf16"'
+}
+
+test_the_worst_error_is_that_of_the_set_that_does_worse() {
+  zoo
+  rm -r zoo/tiny
+  with_code 0 batch zoo --out res
+  worst=$(sed -n 's/.*"metric": "relative_l2".*"measured": \([^,]*\),.*/\1/p' res/models/*/verdict.json |
+    sort -g | tail -n 1)
+  [ "$(printf '%.3g' "$worst")" = "$(sed -n '2s/.*,\([0-9.e-]*\),[0-9]*,[0-9]*,$/\1/p' res/summary.csv)" ]
+}
+
 test_a_result_does_not_depend_on_where_it_is_written() {
   zoo
   with_code 0 batch zoo --out res
@@ -395,10 +442,10 @@ test_what_is_converted_and_not_worth_it_is_in_the_summary() {
   printf '%s\n' '{"model": "zoo/digits/digits.onnx", "name": "worth"}' \
     '{"model": "zoo/digits/digits.onnx", "name": "not", "overrides": "o.json"}' >list
   with_code 0 batch list --out res
-  has out 'models       2: 2 converted' 'drawbacks    1 of what is written'
+  has out 'models       2: 2 converted' 'drawbacks    1 of what is written: 1 no faster, 1 moves more memory'
   has res/summary.md '1 with a drawback' '| no faster, moves more memory |'
   matches res/summary.csv '^not,converted,.*,"no faster, moves more memory",'
-  matches res/summary.csv '^worth,converted,fp16,made up,[0-9.,]+,,[0-9]+,'
+  matches res/summary.csv '^worth,converted,fp16,real,[0-9.,]+,,[0-9]+,'
   matches res/summary.json '"with_drawbacks": 1,'
   matches res/summary.json '"model": "not", .*"drawbacks": "time traffic"'
   has res/index.html '<td class="drawback">no faster, moves more memory</td>' '1 with a drawback'
