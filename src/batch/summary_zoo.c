@@ -7,6 +7,7 @@
 #include "plan.h"
 #include "units.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -153,7 +154,8 @@ static void put_casts(const struct result *r, FILE *out) {
   if (r->policy)
     fprintf(out, "%d", r->casts);
 }
-// An id that is not known stands for itself.
+// An id that is not known stands for itself, as far as it is made of what ids are made of: it may
+// come from a file of another program.
 static void put_drawback(FILE *out, const char *id, int length) {
   static const char *const texts[][2] = {{"time", "no faster"},
                                          {"traffic", "moves more memory"},
@@ -164,7 +166,8 @@ static void put_drawback(FILE *out, const char *id, int length) {
       fputs(texts[i][1], out);
       return;
     }
-  fprintf(out, "%.*s", length, id);
+  for (int i = 0; i < length; i++)
+    putc(isalnum((unsigned char)id[i]) || id[i] == '_' ? id[i] : '?', out);
 }
 void summary_zoo_drawbacks(FILE *out, const struct result *r) {
   for (const char *at = r->drawbacks; at && *at;) {
