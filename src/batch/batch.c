@@ -249,7 +249,7 @@ static enum status start_model(struct batch *b, size_t model) {
   TRY(lock_folder(b, folder, &lock));
   if (lock >= 0)
     return start_locked(b, model, folder, lock);
-  b->items[model].not_before = clock_seconds() + 1e-3 * TICK_MS;
+  b->items[model].not_before = clock_seconds() + 1e-3 * (double)TICK_MS;
   return STATUS_OK;
 }
 
@@ -278,7 +278,7 @@ static enum status start_what_fits(struct batch *b) {
     // Alone, what is only guessed is no reason to leave a model out.
     if (fits(b, b->running ? item->memory.expected : item->memory.least, available))
       TRY(start_model(b, model));
-    else if (!b->running && now - b->idle_since >= MEMORY_WAIT)
+    else if (!b->running && now - b->idle_since >= (double)MEMORY_WAIT)
       TRY(give_up_for_memory(b, model));
     if (item->attempts > 1 && item->state == RUNNING)
       break;
@@ -290,7 +290,8 @@ static enum status start_what_fits(struct batch *b) {
 
 static void look_at_slots(struct batch *b) {
   // The conversion ends itself, and can say where it was; this is for one that does not.
-  double timeout = b->options->limits.timeout ? 1.0 * b->options->limits.timeout + GRACE : 1e18;
+  double timeout =
+      b->options->limits.timeout ? 1.0 * b->options->limits.timeout + (double)GRACE : 1e18;
   for (int k = 0; k < b->options->jobs; k++) {
     struct slot *s = &b->slots[k];
     if (!s->pid)

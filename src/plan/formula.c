@@ -294,7 +294,7 @@ static bool match_operator(struct matcher *m, const struct term *t, int v) {
 
 static bool match_number(double found, double wanted) {
   enum { DIGITS = 1000 };  // exporters write 1.4142 as well as 1.41421356
-  return fabs(found - wanted) <= fabs(wanted) / DIGITS;
+  return fabs(found - wanted) <= fabs(wanted) / (double)DIGITS;
 }
 
 // The bit of the operator that gives the value, if there is one that formulas know.

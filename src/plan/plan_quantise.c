@@ -354,7 +354,7 @@ static void add_products(struct cutting *s, const bool *able) {
   }
   for (int v = 0; v < q->plan->n_values; v++)
     if (q->tested[v])
-      total += FORMAT_COUNT * costs_cast(q->costs, v, FORMAT_FP32, FORMAT_FP64);
+      total += (double)FORMAT_COUNT * costs_cast(q->costs, v, FORMAT_FP32, FORMAT_FP64);
   s->scale = mincut_scale(total);
   for (int n = 0; n < q->plan->n_nodes; n++)
     if (able[n])

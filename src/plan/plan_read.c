@@ -83,8 +83,8 @@ static enum status read_operands(struct plan_reader *r, const struct json *item,
 }
 
 static bool is_scale(const struct json *item) {
-  return json_is(item, JSON_NUMBER) && item->number >= SCALE_LOG2_MIN &&
-         item->number <= SCALE_LOG2_MAX && item->number == floor(item->number);
+  return json_is(item, JSON_NUMBER) && item->number >= (double)SCALE_LOG2_MIN &&
+         item->number <= (double)SCALE_LOG2_MAX && item->number == floor(item->number);
 }
 
 static enum status read_scales(struct plan_reader *r, const struct json *item, int n) {

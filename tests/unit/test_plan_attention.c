@@ -148,8 +148,8 @@ static void costs_count_both_products_of_attention(void **state) {
   struct planning *f = *state;
   attention(f, 4);
   decide(f, 1, 1, 4);
-  assert_true(attention_length(&f->g, &f->t, 0) == LENGTH);
-  assert_true(f->p.costs.time_before == 4.0 * LENGTH * WIDTH * LENGTH * 256);
+  assert_true(attention_length(&f->g, &f->t, 0) == (double)LENGTH);
+  assert_true(f->p.costs.time_before == (double)(4 * LENGTH * WIDTH * LENGTH) * 256);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
