@@ -29,9 +29,10 @@ function Loads({ verdict }) {
   if (verdict.loads_only_with_disable_quant_qdq && verdict.loads)
     return <>The result loads and runs there at every optimisation level only if the session
       says <Name>session.disable_quant_qdq = 1</Name>: the engine takes float8 for int8 otherwise.</>;
-  if (verdict.loads) return "The result loads and runs there at every optimisation level.";
   const errors = (verdict.load_errors ?? []).map(({ level, error }) =>
     <span key={level} class="block">At optimisation level {shown(level)}: {shown(error)}</span>);
+  if (verdict.loads)
+    return `The result loads and runs there at every optimisation level${errors.length ? " at which the source does" : ""}.`;
   if (verdict.engine_has_kernels) return errors;
   return <>It has no {verdict.kernels_missing ? `${shown(verdict.kernels_missing)} ` : ""}kernels for the CPU, and does not load
     the result; the verdict is from emulation.{errors.length > 0 && <details><summary>What it says</summary>{errors}</details>}</>;

@@ -52,6 +52,7 @@ void diag_warn(struct diag *d, const char *format, ...) {
 void diag_clear(struct diag *d) {
   d->status = STATUS_OK;
   d->unsupported = false;
+  d->op[0] = '\0';
   d->file[0] = d->node[0] = d->tensor[0] = d->message[0] = d->hint[0] = '\0';
 }
 

@@ -33,8 +33,11 @@ struct diag {
   char node[256];
   char tensor[256];
   char message[1024];
-  char hint[512];    // what to do, a sentence
-  bool unsupported;  // of an engine: it has no implementation of what it was asked for
+  char hint[512];  // what to do, a sentence
+  // Of an engine: it has no implementation of what it was asked for; and of which operator that is,
+  // where it says so.
+  bool unsupported;
+  char op[64];
   // Where warnings go while the run goes on; NULL drops them.
   void (*warn)(void *context, const char *text);
   void *warn_context;

@@ -63,17 +63,45 @@ static void copy_between(char *out, size_t size, const char *text, const char *f
   out[length] = '\0';
 }
 
+// The node that the engine speaks of, or "": its errors name it in one of these ways.
+static void copy_node(char *out, size_t size, const char *text) {
+  static const struct {
+    const char *from, *to;
+  } marks[] = {
+      {"node. Name:'", "' Status Message:"},
+      {"Node (", ") Op ("},
+      {"In Node, (\"", "\", "},
+      {"(node:'", "' ep:'"},
+      {" node with name '", "'"},
+  };
+  out[0] = '\0';
+  for (size_t i = 0; i < sizeof marks / sizeof marks[0] && !out[0]; i++)
+    copy_between(out, size, text, marks[i].from, marks[i].to);
+}
+
+// The operator that the engine has no implementation of, or "".
+static void copy_operator(char *out, size_t size, const char *text) {
+  static const struct {
+    const char *from, *to;
+  } marks[] = {
+      {"Could not find an implementation for ", "("},
+      {"Failed to find kernel for ", "("},
+      {"status code returned while running ", " node."},
+  };
+  out[0] = '\0';
+  for (size_t i = 0; i < sizeof marks / sizeof marks[0] && !out[0]; i++)
+    copy_between(out, size, text, marks[i].from, marks[i].to);
+}
+
 // Turns an error of the engine into ours and releases it. What it says of its own source files and
 // functions ("/onnxruntime_src/...:123 onnxruntime::Class::Function(...) ") is left out.
 static enum status fail(const struct engine *e, OrtStatus *status, struct diag *d) {
   const char *text = e->api->GetErrorMessage(status);
   d->unsupported = e->api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
-  char node[256] = "";
-  copy_between(node, sizeof node, text, "node. Name:'", "' Status Message:");
-  if (!node[0])
-    copy_between(node, sizeof node, text, "Node (", ") Op (");
-  if (!node[0])
-    copy_between(node, sizeof node, text, "In Node, (\"", "\", ");
+  if (d->unsupported)
+    copy_operator(d->op, sizeof d->op, text);
+  char node[sizeof d->node];
+  copy_node(node, sizeof node, text);
   const char *message = strstr(text, "Status Message: ");
   message = message ? message + strlen("Status Message: ") : text;
   static const char starting[] = "Exception during initialization: ";

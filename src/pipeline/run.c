@@ -115,6 +115,8 @@ static enum status index_again(struct run *r, struct graph *g, struct model *m, 
 static enum status raise_to(struct run *r, int opset) {
   if (!opset)
     return STATUS_OK;
+  if (!r->model.raised_to)
+    r->given = clone_model(&r->model, &r->arena);
   TRY(raise_opset(&r->model, &r->graph, opset, &r->arena, r->diag));
   return index_again(r, &r->graph, &r->model, &r->arena);
 }

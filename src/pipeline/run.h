@@ -36,6 +36,7 @@ struct run {
   struct arena arena;
   struct schema_table schemas;
   struct model model;
+  struct model given;  // if its opset is raised, the same before that
   struct graph graph;
   int source_nodes;  // of the file, before its opset is raised
   struct policy policy;

@@ -74,6 +74,8 @@ static enum status try_result(struct run *r) {
       .threads = r->settings->threads,
       .source = r->plan.tf32 ? NULL : &r->graph,
       .plan = &r->plan,
+      .given = r->model.raised_to ? &r->given : &r->model,
+      .raised = r->model.raised_to ? &r->model : NULL,
       .in_process = r->settings->in_process,
       .seconds = trial_seconds(r),
   };

@@ -8,6 +8,7 @@
 #include "plan_cost.h"
 #include "plan_limits.h"
 #include "plan_worth.h"
+#include "summary_loads.h"
 #include "units.h"
 #include "verdict_drawbacks.h"
 #include "verdict_file.h"
@@ -508,34 +509,6 @@ static void print_labels(const struct verdict *v, FILE *out) {
   }
 }
 
-static void print_loads(const struct verdict *v, const struct engine *engine, FILE *out) {
-  const char *version = engine ? engine_info(engine)->version : "";
-  if (v->loads_unfused) {
-    fprintf(
-        out,
-        "loads        and runs in ONNX Runtime %s at every optimisation level if the session "
-        "says\n             session.disable_quant_qdq = 1: it takes float8 for int8 otherwise\n",
-        version);
-    return;
-  }
-  if (v->loads_everywhere) {
-    escape_printf(out, "loads        and runs in ONNX Runtime %s at every optimisation level\n",
-                  version);
-    return;
-  }
-  if (!v->has_kernels) {
-    escape_printf(out,
-                  "loads        not in ONNX Runtime %s: it has no %s kernels for the CPU; the "
-                  "verdict is from emulation\n",
-                  version, v->kernels_missing == FORMAT_BF16 ? "bfloat16" : "float4e2m1");
-    return;
-  }
-  for (int level = 0; level < OPTIMISATION_LEVELS; level++)
-    if (v->loads[level][0])
-      escape_printf(out, "loads        NOT in ONNX Runtime %s at level %s: %s\n", version,
-                    optimisation_names[level], v->loads[level]);
-}
-
 static void print_verdict(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
   escape_printf(out, "verify       %zu %ssample%s", v->samples, v->held_out ? "held-out " : "",
@@ -556,7 +529,7 @@ static void print_verdict(const struct run *r, FILE *out) {
     print_decisions(r, out);
   }
   print_labels(v, out);
-  print_loads(v, r->engine, out);
+  summary_print_loads(r, out);
 }
 
 // As a detector that finds nothing.

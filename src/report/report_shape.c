@@ -198,8 +198,9 @@ static const struct shape verdict_claim_shape[] = {NEEDED("id", STRING),
                                                    OPTIONAL("holds_in_engine", BOOL),
                                                    NO_MORE};
 
-static const struct shape load_error_shape[] = {NEEDED("level", STRING), NEEDED("error", STRING),
-                                                OPTIONAL("unsupported", BOOL), NO_MORE};
+static const struct shape load_error_shape[] = {
+    NEEDED("level", STRING),        NEEDED("error", STRING),       OPTIONAL("unsupported", BOOL),
+    OPTIONAL("source_fails", BOOL), OPTIONAL("raise_fails", BOOL), NO_MORE};
 
 static const struct shape output_shape[] = {NEEDED("output", STRING),
                                             NEEDED("max_abs", NUMBER),

@@ -75,6 +75,9 @@ static void print_loads(const struct verdict *v, struct json_writer *w) {
     json_string(w, "level", optimisation_names[level]);
     json_string(w, "error", v->loads[level]);
     json_bool(w, "unsupported", v->unsupported[level]);
+    json_bool(w, "source_fails", v->source_fails[level]);
+    if (v->raise_fails[level])
+      json_bool(w, "raise_fails", true);
     json_end_object(w);
   }
   json_end_array(w);

@@ -99,10 +99,12 @@ struct verdict {
   char loads[OPTIMISATION_LEVELS][LOAD_MESSAGE];
   bool unsupported[OPTIMISATION_LEVELS];  // what it says is that it has no implementation of
                                           // something
-  bool loads_everywhere;
-  bool loads_unfused;  // ... but only if the engine leaves QuantizeLinear of float8 alone
-  bool has_kernels;    // false: it does not load, and all that the engine says is that it has no
-                       // CPU kernels, of ...
+  // At such a level, the source does neither; or it does, but not with its opset raised.
+  bool source_fails[OPTIMISATION_LEVELS], raise_fails[OPTIMISATION_LEVELS];
+  bool loads_everywhere;  // at each level at which the source does
+  bool loads_unfused;     // ... but only if the engine leaves QuantizeLinear of float8 alone
+  bool has_kernels;       // false: it does not load, and all that the engine says is that it has no
+                          // CPU kernels, for nodes with values of ...
   enum format_id kernels_missing;  // ... this format, bfloat16 or float4
   bool compared_in_engine;         // outputs and claims say what it computes of the result
 };
@@ -135,6 +137,9 @@ struct trial {
   int threads;           // of the default level's session
   struct graph *source;  // to compare with, at that level; NULL: only to see that the result runs
   const struct plan *plan;  // ... and by its claims
+  // The source as it was given, which is tried at each level at which the result fails; and then
+  // with its opset raised, as `source` is. Either may be NULL.
+  const struct model *given, *raised;
   // In the calling process, which a crash of the engine then ends, and a hang stops: the only way
   // where other threads may exist, since one of them may hold a lock of the engine's, or of an
   // allocator, that a forked child would find locked for ever. Else each level has a process of
@@ -144,7 +149,8 @@ struct trial {
 };
 
 // Loads the emitted model at every optimisation level, runs it on the first sample, and notes in
-// v->loads what the engine said, or that it crashed or had to be stopped. At the level that
+// v->loads what the engine said, or that it crashed or had to be stopped; where the source does no
+// better, that is no fault of the result. At the level that
 // sessions have by default it runs all samples, one at a time, beside the source, and notes what
 // the engine makes of each claim. Errors: as verify_run's, but those of the engine.
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,

@@ -47,9 +47,11 @@ struct attempt {
   int *places;
   size_t n_compared;
   struct outcome *outcome;
+  struct diag said[OPTIMISATION_LEVELS];  // by the engine of the emitted model
 };
 
-// An array for an input that the emitted model takes narrower than the sample gives it.
+// An array for an input that the emitted model, if it is that, takes narrower than the sample gives
+// it.
 static void fit_array(struct array *array, const struct graph *g, struct arena *a) {
   int v = map_get(&g->names, 0, array->name);
   const struct format *wanted = v >= 0 ? format_from_onnx(g->values[v].type.elem_type) : NULL;
@@ -70,7 +72,8 @@ static const struct array *fitted(const struct sample *s, const struct graph *em
   struct array *arrays = arena_array(a, s->n_arrays, sizeof *arrays);
   for (size_t i = 0; i < s->n_arrays; i++) {
     arrays[i] = s->arrays[i];
-    fit_array(&arrays[i], emitted, a);
+    if (emitted)
+      fit_array(&arrays[i], emitted, a);
   }
   return arrays;
 }
@@ -256,40 +259,79 @@ static void begin_outcome(struct outcome *outcome, const struct verdict *v) {
   }
 }
 
-static enum status note_outcome(struct verdict *v, const struct outcome *outcome, int level,
-                                struct diag *d) {
+// Leaves in t->outcome what came of it. Errors: those of samples and of processes.
+static enum status try_level(const struct attempt *t, enum optimisation level, struct diag *d) {
+  const struct diag *said = &t->outcome->diag;
+  begin_outcome(t->outcome, t->verdict);
+  if (t->trial->in_process)
+    load_and_run(t, level, &t->outcome->diag);
+  else
+    TRY(try_in_child(t, level, d));
+  if (said->status == STATUS_OK || !t->outcome->bad_sample)
+    return STATUS_OK;
+  diag_at(d, said->file, NULL, NULL);
+  diag_hint(d, "%s", said->hint);
+  return diag_fail(d, said->status, "%s", said->message);
+}
+
+static void note_outcome(struct verdict *v, const struct outcome *outcome, int level) {
   const struct diag *said = &outcome->diag;
   bool failed = said->status != STATUS_OK;
-  if (failed && outcome->bad_sample) {
-    diag_at(d, said->file, NULL, NULL);
-    diag_hint(d, "%s", said->hint);
-    return diag_fail(d, said->status, "%s", said->message);
-  }
   snprintf(v->loads[level], sizeof v->loads[level], "%.*s", LOAD_MESSAGE - 1, said->message);
   v->unsupported[level] = said->unsupported;
-  v->loads_everywhere = v->loads_everywhere && !failed;
   if (failed || !outcome->compared)
-    return STATUS_OK;
+    return;
   v->compared_in_engine = true;
   for (int i = 0; i < v->n_outputs; i++)
     v->outputs[i] = outcome->seen.outputs[i];
   for (int i = 0; i < v->n_rows; i++)
     v->rows[i] = outcome->seen.rows[i];
+}
+
+// Whether the model, which nothing was made narrow in, fails at that level too.
+static enum status try_source(const struct attempt *t, const struct model *source,
+                              enum optimisation level, bool *fails, struct diag *d) {
+  struct arena scratch = {0};
+  struct packed_model packed;
+  struct model copy = clone_model(source, &scratch);
+  struct attempt alone = *t;
+  alone.packed = &packed;
+  alone.reference = NULL;
+  alone.emitted = NULL;
+  alone.keep_quantised = false;
+  enum status status = clone_pack(&packed, &copy, &scratch, d);
+  if (status == STATUS_OK)
+    status = try_level(&alone, level, d);
+  *fails = t->outcome->diag.status != STATUS_OK;
+  arena_free(&scratch);
+  return status;
+}
+
+// A level at which the source fails as well is one that its users do without.
+static enum status blame(struct verdict *v, const struct attempt *t, struct diag *d) {
+  const struct trial *trial = t->trial;
+  v->loads_everywhere = true;
+  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
+    v->source_fails[level] = v->raise_fails[level] = false;
+    if (t->said[level].status == STATUS_OK)
+      continue;
+    if (trial->given)
+      TRY(try_source(t, trial->given, (enum optimisation)level, &v->source_fails[level], d));
+    if (trial->raised && !v->source_fails[level])
+      TRY(try_source(t, trial->raised, (enum optimisation)level, &v->raise_fails[level], d));
+    v->loads_everywhere = v->loads_everywhere && v->source_fails[level];
+  }
   return STATUS_OK;
 }
 
-static enum status try_levels(struct verdict *v, const struct attempt *t, struct diag *d) {
-  v->loads_everywhere = true;
+static enum status try_levels(struct verdict *v, struct attempt *t, struct diag *d) {
   v->compared_in_engine = false;
   for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
-    begin_outcome(t->outcome, v);
-    if (t->trial->in_process)
-      load_and_run(t, (enum optimisation)level, &t->outcome->diag);
-    else
-      TRY(try_in_child(t, (enum optimisation)level, d));
-    TRY(note_outcome(v, t->outcome, level, d));
+    TRY(try_level(t, (enum optimisation)level, d));
+    note_outcome(v, t->outcome, level);
+    t->said[level] = t->outcome->diag;
   }
-  return STATUS_OK;
+  return blame(v, t, d);
 }
 
 static bool holds_float8(const struct graph *g) {
@@ -301,20 +343,60 @@ static bool holds_float8(const struct graph *g) {
   return false;
 }
 
-// A format whose kernels engines do not have for a CPU: no fault of the result if that, and nothing
-// else, is what the engine says. (It checks types first, so a wrong one does not hide behind it.)
-static void note_missing_kernels(struct verdict *v, const struct graph *emitted) {
-  bool unsupported = !v->loads_everywhere;
-  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++)
-    unsupported = unsupported && (v->unsupported[level] || v->loads[level][0] == '\0');
-  v->has_kernels = true;
-  for (int i = 0; i < emitted->n_values && unsupported; i++) {
-    const struct format *f = format_from_onnx(emitted->values[i].type.elem_type);
-    if (!f || (f->id != FORMAT_BF16 && f->id != FORMAT_FP4E2M1))
-      continue;
-    v->has_kernels = false;
-    v->kernels_missing = f->id;
+// The format of a value of the node that engines have no kernels of for a CPU, or NULL.
+static const struct format *rare_format(const struct graph *g, const struct node *n) {
+  for (int k = 0; k < n->n_inputs + n->n_outputs; k++) {
+    int v = k < n->n_inputs ? n->inputs[k] : n->outputs[k - n->n_inputs];
+    const struct format *f = v >= 0 ? format_from_onnx(g->values[v].type.elem_type) : NULL;
+    if (f && (f->id == FORMAT_BF16 || f->id == FORMAT_FP4E2M1))
+      return f;
   }
+  return NULL;
+}
+
+// Of the node that the engine has no implementation of; of any with its operator, if there is none
+// of its name, which the engine changes as it fuses nodes. *known: there are such nodes.
+static const struct format *lacking_format(const struct graph *g, const struct diag *said,
+                                           bool *known) {
+  const struct format *of_name = NULL, *of_operator = NULL;
+  bool named = false;
+  *known = false;
+  for (int i = 0; i < g->n_nodes; i++) {
+    const struct node *n = &g->nodes[i];
+    if (strcmp(n->proto->op_type, said->op) != 0)
+      continue;
+    *known = true;
+    const struct format *f = rare_format(g, n);
+    of_operator = f ? f : of_operator;
+    if (said->node[0] && n->proto->name && strcmp(n->proto->name, said->node) == 0) {
+      named = true;
+      of_name = f ? f : of_name;
+    }
+  }
+  return named ? of_name : of_operator;
+}
+
+// That the engine has no kernels for a format is no fault of the result, if that, and nothing else,
+// is what it says at each level. (It checks types first, so a wrong one does not hide behind it.)
+// An operator that the result does not have is the engine's own, made of some of it: it says
+// nothing beyond what was said of these at a lower level.
+static void note_missing_kernels(struct verdict *v, const struct attempt *t) {
+  const struct format *lacking = NULL;
+  v->has_kernels = true;
+  for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
+    const struct diag *said = &t->said[level];
+    bool known;
+    if (said->status == STATUS_OK || v->source_fails[level])
+      continue;
+    const struct format *f = lacking_format(t->emitted, said, &known);
+    if (!said->unsupported || (!f && (known || !lacking)))
+      return;
+    lacking = f ? f : lacking;
+  }
+  if (!lacking)
+    return;
+  v->has_kernels = false;
+  v->kernels_missing = lacking->id;
 }
 
 static enum status try_model(struct verdict *v, struct attempt *t, struct diag *d) {
@@ -324,7 +406,7 @@ static enum status try_model(struct verdict *v, struct attempt *t, struct diag *
     TRY(try_levels(v, t, d));
     v->loads_unfused = v->loads_everywhere;
   }
-  note_missing_kernels(v, t->emitted);
+  note_missing_kernels(v, t);
   return STATUS_OK;
 }
 

@@ -443,6 +443,29 @@ test_outputs_without_an_element_promise_nothing() {
   matches out 'nothing promised: the outputs have no element on any sample that judges'
 }
 
+# Engines have no kernel for a Dropout of opset 6, which all levels but the lowest leave out.
+test_a_level_at_which_the_source_fails_as_well_refuses_nothing() {
+  /usr/bin/python3 - <<'END'
+import numpy, onnx
+from onnx import helper, numpy_helper
+f = onnx.TensorProto.FLOAT
+w = numpy_helper.from_array(numpy.eye(64, dtype=numpy.float32), "w")
+graph = helper.make_graph(
+    [helper.make_node("MatMul", ["x", "w"], ["a"]),
+     helper.make_node("Dropout", ["a"], ["b"], name="drop", is_test=1),
+     helper.make_node("MatMul", ["b", "w"], ["y"])],
+    "g", [helper.make_tensor_value_info("x", f, [4, 64])],
+    [helper.make_tensor_value_info("y", f, [4, 64])], [w])
+onnx.save(helper.make_model(graph, ir_version=4, opset_imports=[helper.make_opsetid("", 6)]), "m.onnx")
+END
+  quietly convert m.onnx -o y.onnx
+  has out 'at level none, as the source does not either: ' 'Dropout(6)' \
+    'at every other optimisation level' 'every claim holds'
+  [ -s y.onnx ]
+  quietly convert m.onnx -o y.onnx --json
+  has out '"level": "none"' '"source_fails": true'
+}
+
 test_hazards_are_converted_or_refused_by_name() {
   for policy in fp16 bf16 balanced fp8 fp4 tf32; do
     code=0

@@ -705,6 +705,78 @@ static void a_type_error_is_no_want_of_kernels(void **state) {
   engine_close(engine);
 }
 
+// x -> Cast to bfloat16 and back -> y, beside an Erf of doubles, which no engine implements.
+static struct engine *beside_an_erf_of_doubles(struct planning *f) {
+  build_input(&f->b, "x", "float[1,1]");
+  build_int(&f->b, build_node(&f->b, "Cast", "x", "c"), "to",
+            ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16);
+  build_int(&f->b, build_node(&f->b, "Cast", "c", "b"), "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+  build_int(&f->b, build_node(&f->b, "Cast", "x", "i"), "to",
+            ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE);
+  build_node(&f->b, "Erf", "i", "e");
+  build_int(&f->b, build_node(&f->b, "Cast", "e", "r"), "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+  build_node(&f->b, "Add", "b r", "y");
+  build_output(&f->b, "y", "float[1,1]");
+  planning_index(f);
+  return opened_engine(f);
+}
+
+static void a_kernel_that_is_missing_for_another_node_is_no_want_of_bf16_kernels(void **state) {
+  struct planning *f = *state;
+  struct engine *engine = beside_an_erf_of_doubles(f);
+  struct verdict v = {.holds = true};
+  assert_int_equal(loads(f, &v, engine, &f->g), STATUS_OK);
+  for (int level = 0; level < OPTIMISATION_LEVELS; level++)
+    assert_true(v.unsupported[level] && strstr(v.loads[level], "Erf"));
+  assert_true(v.has_kernels);
+  assert_false(verdict_holds(&v));
+  engine_close(engine);
+}
+
+// The model in which Erf is an operator that engines implement.
+static struct model without_erf(struct planning *f) {
+  struct model other = clone_model(&f->m, &f->arena);
+  for (size_t i = 0; i < other.proto->graph->n_node; i++)
+    if (strcmp(other.proto->graph->node[i]->op_type, "Erf") == 0)
+      other.proto->graph->node[i]->op_type = (char *)"Abs";
+  return other;
+}
+
+static void a_level_at_which_the_source_fails_is_no_fault_of_the_result(void **state) {
+  struct planning *f = *state;
+  struct engine *engine = beside_an_erf_of_doubles(f);
+  struct model sound = without_erf(f);
+  struct verdict v = {.holds = true};
+  for (int in_process = 0; in_process < 2; in_process++) {
+    struct trial same = {.given = &f->m, .in_process = in_process, .seconds = 1000};
+    assert_int_equal(loads_in(f, &v, engine, &f->g, same), STATUS_OK);
+    assert_true(v.source_fails[OPTIMISE_NONE] && v.source_fails[OPTIMISE_ALL]);
+    assert_non_null(strstr(v.loads[OPTIMISE_ALL], "Erf"));
+    assert_true(v.loads_everywhere && verdict_holds(&v));
+    struct trial better = {.given = &sound, .in_process = in_process, .seconds = 1000};
+    assert_int_equal(loads_in(f, &v, engine, &f->g, better), STATUS_OK);
+    assert_false(v.source_fails[OPTIMISE_NONE] || v.raise_fails[OPTIMISE_NONE]);
+    assert_false(v.loads_everywhere || verdict_holds(&v));
+  }
+  engine_close(engine);
+}
+
+static void a_source_that_fails_only_with_its_opset_raised_is_no_excuse(void **state) {
+  struct planning *f = *state;
+  struct engine *engine = beside_an_erf_of_doubles(f);
+  struct model sound = without_erf(f);
+  struct verdict v = {.holds = true};
+  struct trial raised = {.given = &sound, .raised = &f->m, .seconds = 1000};
+  assert_int_equal(loads_in(f, &v, engine, &f->g, raised), STATUS_OK);
+  for (int level = 0; level < OPTIMISATION_LEVELS; level++)
+    assert_true(v.raise_fails[level] && !v.source_fails[level]);
+  assert_false(v.loads_everywhere || verdict_holds(&v));
+  raised.raised = &sound;
+  assert_int_equal(loads_in(f, &v, engine, &f->g, raised), STATUS_OK);
+  assert_false(v.raise_fails[OPTIMISE_ALL] || v.loads_everywhere);
+  engine_close(engine);
+}
+
 static void verify_takes_bf16_where_the_engine_has_no_kernels(void **state) {
   struct planning *f = *state;
   struct claim list[] = {{.id = "abs", .metric = METRIC_MAX_ABS, .limit = 1}};
@@ -953,6 +1025,9 @@ int main(void) {
       TEST(verify_runs_branches_loops_and_functions),
       TEST(verify_runs_a_narrow_interface),
       TEST(verify_takes_bf16_where_the_engine_has_no_kernels),
+      TEST(a_kernel_that_is_missing_for_another_node_is_no_want_of_bf16_kernels),
+      TEST(a_level_at_which_the_source_fails_is_no_fault_of_the_result),
+      TEST(a_source_that_fails_only_with_its_opset_raised_is_no_excuse),
       TEST(what_the_engine_computes_stands_beside_each_claim),
       TEST(an_engine_that_misses_a_claim_is_a_drawback_with_both_errors),
       TEST(a_sample_that_misses_a_claim_alone_is_a_drawback),
