@@ -516,10 +516,14 @@ static void print_verdict(const struct run *r, FILE *out) {
   if (v->calibration_samples)
     escape_printf(out, " and %zu that calibrated", v->calibration_samples);
   escape_printf(out, ", emulated beside fp32 in %.2f s\n", v->seconds);
-  if (v->compared_in_engine)
+  if (v->engine_samples) {
     escape_printf(out,
-                  "             engine: as ONNX Runtime %s computes the result on this machine\n",
+                  "             engine: as ONNX Runtime %s computes the result on this machine",
                   engine_info(r->engine)->version);
+    if (v->engine_samples < v->samples)
+      escape_printf(out, ", of the first %zu of them", v->engine_samples);
+    escape_printf(out, "\n");
+  }
   print_claims(v, out);
   for (int i = 0; i < v->n_rows; i++)
     if (v->rows[i].judged)

@@ -97,6 +97,7 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, const
   json_integer(w, "samples", (int64_t)v->samples);
   json_bool(w, "held_out", v->held_out);
   json_integer(w, "calibration_samples", (int64_t)v->calibration_samples);
+  json_integer(w, "engine_samples", (int64_t)v->engine_samples);
   json_array(w, "claims");
   for (int i = 0; i < v->n_claims; i++) {
     const struct verdict_claim *c = &v->claims[i];

@@ -29,7 +29,7 @@ struct verdict_claim {
   enum sample_set decided_on;
   double measured;
   bool holds;
-  double in_engine;  // as the engine computes the result on the held-out samples; NAN: not run
+  double in_engine;  // as the engine computes the result on `engine_samples`; NAN: not run
   bool holds_in_engine;
   uint64_t shape_mismatches;  // runs in which the output has another shape than in fp32
   bool nothing_compared;      // the fp32 output is not finite anywhere
@@ -106,7 +106,7 @@ struct verdict {
   bool has_kernels;       // false: it does not load, and all that the engine says is that it has no
                           // CPU kernels, for nodes with values of ...
   enum format_id kernels_missing;  // ... this format, bfloat16 or float4
-  bool compared_in_engine;         // outputs and claims say what it computes of the result
+  size_t engine_samples;  // held-out samples of which outputs and claims say what it computes
 };
 
 // True if all claims hold and the result loads in the engine (or cannot, for want of kernels).

@@ -25,11 +25,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { KEPT_BYTES = 128 * 1024 * 1024 };  // of what fp32 gives
+
 // What an attempt leaves, in memory that a child shares with its parent: it may not live to tell.
 struct outcome {
   struct diag diag;     // what went wrong
   bool bad_sample;      // ... and not in the engine: a sample cannot be read
-  bool compared;        // `seen` is of all samples
+  size_t compared;      // samples that `seen` is of
   struct verdict seen;  // its outputs and rows, which stand behind this, of the set in_engine
 };
 
@@ -114,18 +116,60 @@ static enum status open_model(const struct attempt *t, const struct packed_model
   return session_open(session, t->engine, packed->bytes, packed->size, &options, d);
 }
 
-// Compares what the emitted model gave with what fp32 gives. It ran beside the emulation before: if
-// it does not run now, that is no fault of the result.
-static bool compare_with(const struct attempt *t, struct session *reference, struct sample *s,
-                         const struct array *results, size_t k) {
+// What fp32 gives for the first samples: `n_compared` arrays each.
+struct kept {
+  struct array *arrays;
+  size_t samples, bytes;
+};
+
+// False: there is no room left, or fp32 does not run. It ran beside the emulation before: if it
+// does not now, that is no fault of the result.
+static bool keep_reference(const struct attempt *t, struct session *session, struct kept *kept,
+                           struct arena *a) {
+  struct sample s = {0};
   struct diag ignored = {0};
+  struct array *given = &kept->arrays[kept->samples * t->n_compared];
+  bool runs = samples_read(t->samples, t->trial->steps[kept->samples], &s, &ignored) == STATUS_OK;
+  if (runs) {
+    emulate_sample(&s);
+    runs = session_run(session, s.arrays, s.n_arrays, t->compared, t->n_compared, given,
+                       &ignored) == STATUS_OK;
+  }
+  for (size_t i = 0; runs && i < t->n_compared; i++)
+    kept->bytes += given[i].size;
+  runs = runs && kept->bytes <= KEPT_BYTES;
+  for (size_t i = 0; runs && i < t->n_compared; i++) {
+    void *data = arena_alloc(a, given[i].size);
+    if (given[i].size)
+      memcpy(data, given[i].data, given[i].size);
+    given[i].data = data;
+    given[i].strings = NULL;
+  }
+  sample_free(&s);
+  return runs;
+}
+
+// So the two models are never held at once, which large ones would not fit into memory.
+static struct kept run_reference(const struct attempt *t, struct arena *a) {
+  struct kept kept = {0};
+  struct session *session;
+  struct diag ignored = {0};
+  if (open_model(t, t->reference, OPTIMISE_BASIC, t->trial->threads, &session, &ignored) !=
+      STATUS_OK)
+    return kept;
+  kept.arrays = arena_array(a, t->trial->n_steps * t->n_compared, sizeof *kept.arrays);
+  while (kept.samples < t->trial->n_steps && keep_reference(t, session, &kept, a))
+    kept.samples++;
+  session_close(session);
+  return kept;
+}
+
+// Compares what the emitted model gave for the k-th sample with what fp32 gave.
+static void compare_with(const struct attempt *t, const struct array *wanted, struct sample *s,
+                         const struct array *results, size_t k) {
   struct verdict *seen = &t->outcome->seen;
-  struct array *wanted = arena_array(&s->arena, t->n_compared, sizeof *wanted);
   struct array *pairs = arena_array(&s->arena, 2 * t->n_compared, sizeof *pairs);
   emulate_sample(s);
-  if (session_run(reference, s->arrays, s->n_arrays, t->compared, t->n_compared, wanted,
-                  &ignored) != STATUS_OK)
-    return false;
   for (size_t i = 0; i < t->n_compared; i++) {
     pairs[2 * i] = wanted[i];
     if (t->places[i] >= 0)
@@ -135,12 +179,11 @@ static bool compare_with(const struct attempt *t, struct session *reference, str
   }
   struct row_sample sample = {SET_IN_ENGINE, (int64_t)k, t->verdict->sample_labels[k], pairs, NULL};
   rows_compare(seen, &sample);
-  return true;
 }
 
-// Runs the k-th of the trial's samples; without a reference nothing is compared.
+// Runs the k-th of the trial's samples, and compares it if it is among those kept.
 static enum status run_sample(const struct attempt *t, struct session *emitted,
-                              struct session *reference, size_t k, struct diag *d) {
+                              const struct kept *kept, size_t k, struct diag *d) {
   struct sample s = {0};
   t->outcome->bad_sample = samples_read(t->samples, t->trial->steps[k], &s, d) != STATUS_OK;
   if (t->outcome->bad_sample)
@@ -148,27 +191,28 @@ static enum status run_sample(const struct attempt *t, struct session *emitted,
   struct array *results = arena_array(&s.arena, t->n_outputs, sizeof *results);
   enum status status = session_run(emitted, fitted(&s, t->emitted, &s.arena), s.n_arrays,
                                    t->outputs, t->n_outputs, results, d);
-  if (status == STATUS_OK && reference)
-    t->outcome->compared = compare_with(t, reference, &s, results, k) && t->outcome->compared;
+  if (status == STATUS_OK && k < kept->samples)
+    compare_with(t, &kept->arrays[k * t->n_compared], &s, results, k);
   sample_free(&s);
   return status;
 }
 
-// At the default level all samples, beside fp32; at the others the first, to see that it runs.
+// At the default level all samples that there is room for; at the others the first, to see that it
+// runs.
 static enum status load_and_run(const struct attempt *t, enum optimisation level, struct diag *d) {
-  struct session *emitted = NULL, *reference = NULL;
-  struct diag ignored = {0};
-  int threads = level == OPTIMISE_ALL ? t->trial->threads : 1;
-  TRY(open_model(t, t->packed, level, threads, &emitted, d));
+  struct session *emitted = NULL;
+  struct arena scratch = {0};
+  struct kept kept = {0};
   if (level == OPTIMISE_ALL && t->reference)
-    open_model(t, t->reference, OPTIMISE_BASIC, threads, &reference, &ignored);
-  t->outcome->compared = reference != NULL;
-  size_t n = reference ? t->trial->n_steps : 1;
-  enum status status = STATUS_OK;
+    kept = run_reference(t, &scratch);
+  t->outcome->compared = kept.samples;
+  size_t n = kept.samples ? kept.samples : 1;
+  enum status status =
+      open_model(t, t->packed, level, level == OPTIMISE_ALL ? t->trial->threads : 1, &emitted, d);
   for (size_t k = 0; k < n && status == STATUS_OK; k++)
-    status = run_sample(t, emitted, reference, k, d);
+    status = run_sample(t, emitted, &kept, k, d);
   session_close(emitted);
-  session_close(reference);
+  arena_free(&scratch);
   return status;
 }
 
@@ -281,7 +325,7 @@ static void note_outcome(struct verdict *v, const struct outcome *outcome, int l
   v->unsupported[level] = said->unsupported;
   if (failed || !outcome->compared)
     return;
-  v->compared_in_engine = true;
+  v->engine_samples = outcome->compared;
   for (int i = 0; i < v->n_outputs; i++)
     v->outputs[i] = outcome->seen.outputs[i];
   for (int i = 0; i < v->n_rows; i++)
@@ -325,7 +369,7 @@ static enum status blame(struct verdict *v, const struct attempt *t, struct diag
 }
 
 static enum status try_levels(struct verdict *v, struct attempt *t, struct diag *d) {
-  v->compared_in_engine = false;
+  v->engine_samples = 0;
   for (int level = OPTIMISE_NONE; level <= OPTIMISE_ALL; level++) {
     TRY(try_level(t, (enum optimisation)level, d));
     note_outcome(v, t->outcome, level);
@@ -440,7 +484,7 @@ enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine
     status = pack_models(&packed, &reference, emitted, trial, &scratch, d);
   if (status == STATUS_OK)
     status = try_model(v, &attempt, d);
-  if (status == STATUS_OK && v->compared_in_engine)
+  if (status == STATUS_OK && v->engine_samples > 0)
     judge_engine(v, trial->plan, trial->source);
   child_unshare(attempt.outcome, outcome_size(v));
   arena_free(&scratch);
