@@ -17,7 +17,7 @@
   X(STATUS_POLICY, 4, "bad policy, plan or trace file")                                            \
   X(STATUS_DATA, 5, "bad input data")                                                              \
   X(STATUS_ENGINE, 6, "ONNX Runtime is missing or failed")                                         \
-  X(STATUS_IO, 7, "a file cannot be read or written")
+  X(STATUS_IO, 7, "a file cannot be read or written, or memory ran out")
 
 enum status {
 #define STATUS_ENUM(name, code, text) name = code,

@@ -78,19 +78,29 @@ static int compare_results(const void *a, const void *b) {
   return strcmp((*(const struct result *const *)a)->name, (*(const struct result *const *)b)->name);
 }
 
+static enum status merge_all(struct merge *m, const char *const *outs, size_t n_outs) {
+  TRY(batch_make_out(m->out, m->arena, m->diag));
+  for (size_t i = 0; i < n_outs; i++) {
+    struct stat from, to;
+    if (stat(outs[i], &from) == 0 && stat(m->out, &to) == 0 && from.st_dev == to.st_dev &&
+        from.st_ino == to.st_ino) {
+      diag_at(m->diag, m->out, NULL, NULL);
+      return diag_fail(m->diag, STATUS_USAGE, "is the result of the merge and one of its sources");
+    }
+    TRY(merge_out(m, outs[i]));
+  }
+  return STATUS_OK;
+}
+
 enum status batch_merge(struct result ***results, size_t *count, const char *const *outs,
                         size_t n_outs, const char *out, struct arena *a, struct diag *d) {
   struct merge m = {.out = out, .arena = a, .diag = d, .known = {.arena = a}};
-  TRY(batch_make_out(out, a, d));
-  for (size_t i = 0; i < n_outs; i++) {
-    struct stat from, to;
-    if (stat(outs[i], &from) == 0 && stat(out, &to) == 0 && from.st_dev == to.st_dev &&
-        from.st_ino == to.st_ino) {
-      diag_at(d, out, NULL, NULL);
-      return diag_fail(d, STATUS_USAGE, "is the result of the merge and one of its sources");
-    }
-    TRY(merge_out(&m, outs[i]));
-  }
+  struct stat before;
+  bool is_new = lstat(out, &before) != 0 && errno == ENOENT;
+  enum status status = merge_all(&m, outs, n_outs);
+  if (status != STATUS_OK && is_new)
+    tree_remove(out);
+  TRY(status);
   // The summary vouches for what it lists.
   if (!tree_sync(out)) {
     int error = errno;

@@ -114,8 +114,10 @@ static enum status parse_model_limit(const char *text, struct model_limits *l, s
   unsigned long long number;
   if (!text[length])
     return diag_fail(d, STATUS_USAGE, "--model-limit takes NAME=N, not \"%s\"", text);
-  TRY(parse_number(text + length + 1, text, 1, MODEL_LIMIT_MOST, &number, d));
-  return model_limit_set(l, arena_printf(a, "%.*s", (int)length, text), number, d);
+  const char *name = arena_printf(a, "%.*s", (int)length, text);
+  TRY(parse_number(text + length + 1, arena_printf(a, "model-limit %s", name), 1,
+                   model_limit_largest(name), &number, d));
+  return model_limit_set(l, name, number, d);
 }
 
 static void append(const char ***list, size_t *n, const char *text, struct arena *a) {

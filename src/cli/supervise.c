@@ -168,6 +168,20 @@ static enum status supervise_child(struct run *r, pid_t child, const sigset_t *s
   return r->recorder->status;
 }
 
+// `what` could not be had.
+static enum status memory_ran_out(struct run *r, const char *what) {
+  char limit[64] = "";
+  if (r->settings->memory_limit)
+    snprintf(limit, sizeof limit, " within %zu MiB (--memory-limit)",
+             r->settings->memory_limit >> 20);
+  diag_clear(r->diag);
+  diag_at(r->diag, r->settings->model, NULL, NULL);
+  diag_hint(r->diag, r->settings->memory_limit ? "A larger --memory-limit may do."
+                                               : "Fewer jobs at a time, or more memory, may do.");
+  return diag_fail(r->diag, STATUS_IO, "memory ran out in %s: %s could not be had%s",
+                   r->recorder->stage, what, limit);
+}
+
 // Where memory runs out in our own code, that is an error like any other. What is jumped over ends
 // with this process; sessions may still be open, so the engine stays for them.
 static enum status work_in_memory(struct run *r, command_run *work) {
@@ -181,12 +195,14 @@ static enum status work_in_memory(struct run *r, command_run *work) {
   memory_catch_set(NULL);
   r->engine = NULL;
   r->has_trace = false;
-  diag_clear(r->diag);
-  diag_at(r->diag, r->settings->model, NULL, NULL);
-  diag_hint(r->diag, r->settings->memory_limit ? "A larger --memory-limit may do."
-                                               : "Fewer jobs at a time, or more memory, may do.");
-  return diag_fail(r->diag, STATUS_IO, "memory ran out in %s: %zu bytes could not be had",
-                   r->recorder->stage, here.bytes);
+  char bytes[32];
+  snprintf(bytes, sizeof bytes, "%zu bytes", here.bytes);
+  return memory_ran_out(r, bytes);
+}
+
+// The engine hands on what C++ says when it gets no memory.
+static bool engine_got_no_memory(const struct diag *d) {
+  return d->status == STATUS_ENGINE && strstr(d->message, "std::bad_alloc");
 }
 
 // Adds to what the hint says already.
@@ -213,6 +229,8 @@ enum status supervise(struct run *r, command_run *work) {
     child_limit_memory(r->settings->memory_limit);
   recorder_stage(r->recorder, "the preparation", false);
   enum status status = work_in_memory(r, work);
+  if (engine_got_no_memory(r->diag))
+    return memory_ran_out(r, "what ONNX Runtime asked for");
   if (status == STATUS_ENGINE && r->settings->memory_limit)
     hint_also(r->diag, more_memory);
   return status;

@@ -23,9 +23,13 @@ const struct model_limits model_default_limits = {
     .string_bytes = 64 * 1024 * 1024,
 };
 
+uint64_t model_limit_largest(const char *name) {
+  return strcmp(name, "depth") == 0 ? 1000 : MODEL_LIMIT_MOST;
+}
+
 enum status model_limit_set(struct model_limits *l, const char *name, uint64_t most,
                             struct diag *d) {
-  const uint64_t largest = strcmp(name, "depth") == 0 ? 1000 : MODEL_LIMIT_MOST;
+  const uint64_t largest = model_limit_largest(name);
   const struct {
     const char *name;
     uint64_t *place;

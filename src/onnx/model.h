@@ -26,6 +26,7 @@ extern const struct model_limits model_default_limits;
 // Sets the limit of that name to 1 .. MODEL_LIMIT_MOST, depth to 1000 at most. STATUS_USAGE: there
 // is none, or the number is beyond that.
 #define MODEL_LIMIT_MOST 1000000000000
+uint64_t model_limit_largest(const char *name);  // that it can be set to
 enum status model_limit_set(struct model_limits *l, const char *name, uint64_t most,
                             struct diag *d);
 
@@ -88,6 +89,9 @@ enum external_data {
 enum status model_save_as(struct model *m, const char *path, enum external_data where,
                           struct diag *d);
 enum status model_save(struct model *m, const char *path, struct diag *d);  // EXTERNAL_AUTO
+
+// Whether a model saved at some path of that file name may get a data file called `name`.
+bool model_may_name_data(const char *model, const char *name);
 
 // Copies the model file unchanged, byte for byte, and its external files beside it when `path` is
 // in another folder (an existing, different file of that name is an error, never overwritten).

@@ -8,6 +8,7 @@
 // is there finds its data.
 #include "external.h"
 #include "file.h"
+#include "json.h"
 #include "model.h"
 #include "tensor.h"
 
@@ -275,7 +276,7 @@ static void name_data(struct saver *s) {
   file_set_path(&s->data, beside(s, s->location));
 }
 
-static bool is_data_of(const char *name, const char *model) {
+bool model_may_name_data(const char *model, const char *name) {
   size_t length = strlen(model);
   return strncmp(name, model, length) == 0 && name[length] == '.' &&
          strspn(name + length + 1, "0123456789abcdef") == DIGITS &&
@@ -309,8 +310,9 @@ static void remove_old_data(struct saver *s) {
     return;
   const char *kept = s->n_offsets ? s->location : "";
   for (const struct dirent *entry; (entry = readdir(dir));)
-    if (is_data_of(entry->d_name, file_base(s->path)) && strcmp(entry->d_name, kept) != 0 &&
-        !is_copied(s, entry->d_name) && !is_read(s->m, beside(s, entry->d_name)))
+    if (model_may_name_data(file_base(s->path), entry->d_name) &&
+        strcmp(entry->d_name, kept) != 0 && !is_copied(s, entry->d_name) &&
+        !is_read(s->m, beside(s, entry->d_name)))
       unlinkat(dirfd(dir), entry->d_name, 0);
   closedir(dir);
 }
@@ -332,13 +334,26 @@ static enum status commit(struct saver *s, struct file_writer *out) {
   return status;
 }
 
+// A location is a string of the model, and these are UTF-8.
+static const char *location_fault(const char *location) {
+  for (const char *at = location; *at;) {
+    int length = json_utf8_length(at);
+    if (length < 1)
+      return "is not valid UTF-8";
+    at += length;
+  }
+  return external_location_fault(location);
+}
+
 static enum status save(struct saver *s, struct file_writer *out) {
   const char *fault;
   s->location = arena_printf(&s->arena, "%s.%0*d%s", file_base(s->path), DIGITS, 0, extension);
   TRY(choose_places(s));
   TRY(model_each_tensor(s->m->proto, save_tensor, s));
-  if (s->data.out && (fault = external_location_fault(s->location))) {
+  if (s->data.out && (fault = location_fault(s->location))) {
     diag_at(s->d, s->path, NULL, NULL);
+    diag_hint(s->d, "Give the result another name, or keep its weights inside: --external-data "
+                    "never.");
     return diag_fail(s->d, STATUS_IO, "'%s' would be no valid name for external data: it %s",
                      s->location, fault);
   }

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // The files' texts in memory; malloc'ed.
 struct texts {
@@ -82,7 +83,10 @@ static enum status save_texts(struct run *r, struct texts *texts) {
   for (int i = 0; i < REPORT_PARTS; i++) {
     if (i == REPORT_VERDICT && !r->has_verdict) {
       if (paths[i])
-        diag_warn(r->diag, "there is no verdict to write: nothing is narrow");
+        diag_warn(r->diag, "there is no verdict to write: nothing is narrow%s%s%s",
+                  access(paths[i], F_OK) == 0 ? ". What is at " : "",
+                  access(paths[i], F_OK) == 0 ? paths[i] : "",
+                  access(paths[i], F_OK) == 0 ? " is of another run, and stays" : "");
       continue;
     }
     print_to_memory(r, (enum report_part)i, texts);

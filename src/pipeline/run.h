@@ -79,11 +79,11 @@ enum status run_load_model(struct run *r);
 // Default fp16; adjusted as the settings say, and with their overrides. If it says so, the model's
 // opset is raised: load the model first.
 enum status run_load_policy(struct run *r);
-// Fails if two of the paths are one file, or if one is a file that the run reads: the model, its
-// external data, the trace, the plan, the verdict, the policy, its target, the overrides, a
-// checkpoint, a sample or the engine; or if none can be written there, which is said before a long
-// run and not after it. Paths may be NULL. Call after run_load_model and run_load_policy; samples
-// may be opened later.
+// Fails if two of the paths are one file, if one may be a data file of the model that another is,
+// or if one is a file that the run reads: the model, its external data, the trace, the plan, the
+// verdict, the policy, its target, the overrides, a checkpoint, a sample or the engine; or if none
+// can be written there, which is said before a long run and not after it. Paths may be NULL. Call
+// after run_load_model and run_load_policy; samples may be opened later.
 enum status run_check_outputs(struct run *r, const char *const *paths, int count);
 // That none of those outputs is a sample: run_open_samples asks.
 enum status run_check_samples(struct run *r);

@@ -18,6 +18,16 @@ static bool is_same_place(const char *x, const char *y, struct arena *a) {
          s.st_ino == t.st_ino;
 }
 
+static bool is_same_folder(const char *x, const char *y, struct arena *a) {
+  return is_same_place(arena_printf(a, "%.*s_", (int)(file_base(x) - x), x),
+                       arena_printf(a, "%.*s_", (int)(file_base(y) - y), y), a);
+}
+
+// Whether what is written at `model`, if it is a model, may lay its weights at `path`.
+static bool is_data_of(const char *model, const char *path, struct arena *a) {
+  return model_may_name_data(file_base(model), file_base(path)) && is_same_folder(model, path, a);
+}
+
 static bool is_same_file(const char *x, const char *y, struct arena *a) {
   struct stat s, t;
   if (!x || !y)
@@ -83,9 +93,12 @@ static enum status check_path(struct run *r, const char *path) {
   TRY(file_check_place(path, r->diag));
   struct arena scratch = {0};
   enum status status = check_inputs(r, path, &scratch);
-  for (size_t i = 0; i < r->n_outputs && status == STATUS_OK; i++)
+  for (size_t i = 0; i < r->n_outputs && status == STATUS_OK; i++) {
     if (is_same_file(path, r->outputs[i], &scratch))
       status = refuse(r, path, "another output of this run too");
+    else if (is_data_of(r->outputs[i], path, &scratch))
+      status = refuse(r, path, "a name for the external data of the result");
+  }
   arena_free(&scratch);
   return status;
 }

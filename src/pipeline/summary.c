@@ -586,7 +586,7 @@ struct limit_lines {
 static void print_limit(void *context, const char *id, const char *text) {
   struct limit_lines *lines = context;
   if (strcmp(id, "range") != 0 && strcmp(id, "synthetic") != 0)
-    fprintf(lines->out, "%s%s\n", lines->count++ ? "             " : "limits       ", text);
+    escape_printf(lines->out, "%s%s\n", lines->count++ ? "             " : "limits       ", text);
 }
 
 static void print_drawback(void *out, const char *id, const char *text) {
@@ -607,9 +607,8 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
     verdict_drawbacks_each(&r->verdict, engine_info(r->engine)->version, print_drawback, out);
   bool made_up = r->plan.synthetic || (r->has_verdict && samples_synthetic(r->samples));
   if (made_up)
-    escape_printf(
-        out, "note         nothing real was measured: the inputs are made up. Give samples with "
-             "--data DIR for a real verdict\n");
+    escape_printf(out, "note         %s: the inputs are made up. --data DIR gives real ones\n",
+                  r->plan.synthetic ? "nothing real was measured" : "what judges is not real");
   char few[FEW_TEXT];
   if (!made_up && r->has_verdict && verdict_few_samples(&r->verdict, few))
     escape_printf(out, "note         %s\n", few);

@@ -453,6 +453,9 @@ test_what_is_converted_and_not_worth_it_is_in_the_summary() {
   for shard in 1 2; do
     with_code 0 batch list --out "shard$shard" --shard "$shard/2" --jobs 2
   done
+  mkdir not_a_batch
+  with_code 5 batch merge shard1 not_a_batch --out merged || [ "$code" -eq 7 ]
+  missing merged
   with_code 0 batch merge shard1 shard2 --out merged
   repeatable merged >parts
   same all parts

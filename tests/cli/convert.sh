@@ -492,4 +492,42 @@ test_progress_bar_only_on_a_terminal() {
   empty err
 }
 
+test_no_output_may_be_named_as_data_of_the_result() {
+  name=y.onnx.0123456789abcdef.data
+  mkdir other
+  ln -s . same
+  for option in --save-plan --save-trace --save-verdict --report; do
+    with_code 2 convert "$model" --data "$data" -o y.onnx --external-data always $option same/$name
+    has err 'a name for the external data of the result'
+    missing $name
+    missing y.onnx
+  done
+  with_code 0 convert "$model" --data "$data" -o y.onnx -q --save-plan other/$name
+  with_code 0 convert "$model" --data "$data" -o y.onnx -q --save-plan 0123456789abcdef.data
+}
+
+test_a_verdict_of_another_run_is_not_left_unmentioned() {
+  with_code 0 convert "$model" --data "$data" -o y.onnx -q --keep '*' --save-verdict v.json
+  missing v.json
+  echo old >v.json
+  with_code 0 convert "$model" --data "$data" -o y.onnx --keep '*' --save-verdict v.json
+  has err 'there is no verdict to write: nothing is narrow' 'v.json is of another run'
+  has v.json old
+}
+
+test_external_data_gets_no_name_that_is_no_string() {
+  name=$(printf 'b\377.onnx')
+  with_code 7 convert "$model" --data "$data" -o "$name" --external-data always
+  has err 'is not valid UTF-8' 'Give the result another name'
+  holds_only . err out
+  with_code 0 convert "$model" --data "$data" -o "$name" -q
+}
+
+test_real_samples_that_calibrate_are_not_denied() {
+  narrowcast trace "$model" --data "$data" -q -o t.json >/dev/null
+  with_code 0 convert "$model" --trace t.json -o y.onnx --save-anyway -q || [ "$code" -eq 1 ]
+  has out 'real samples' 'what judges is not real'
+  lacks out 'nothing real'
+}
+
 run_tests

@@ -61,6 +61,10 @@ test_code_3_says_which_limit_a_model_is_over() {
   has err 'The limits are depth, messages, fields and string_bytes'
   with_code 2 inspect "$model" --model-limit messages=0
   has err 'from 1 to'
+  for depth in 1001 18446744073709551616 x; do
+    with_code 2 inspect "$model" --model-limit depth=$depth
+    has err "--model-limit depth takes a whole number from 1 to 1000, not \"$depth\""
+  done
 }
 
 test_code_4_bad_policy() {

@@ -140,12 +140,13 @@ test_memory_limit_ends_what_eats_memory() {
     narrowcast convert "$model" --data "$data" -o y.onnx --memory-limit $limit >out 2>err || code=$?
     [ "$limit" -gt 8 ] && [ "$code" -eq 0 ] && break
     [ "$code" -eq 6 ] || [ "$code" -eq 7 ]
-    has err '--memory-limit may do'
+    has err "$model: " '--memory-limit may do'
+    lacks err bad_alloc
     missing y.onnx
   done
   # Our own memory runs out: one message, and for programs too.
   with_code 7 convert "$model" --data "$data" -o y.onnx --memory-limit 1 --json
-  has err 'memory ran out in the preparation' 'A larger --memory-limit may do.'
+  has err "$model: memory ran out in the preparation" 'within 1 MiB (--memory-limit)' 'A larger --memory-limit may do.'
   [ "$(wc -l <err)" -eq 2 ]
   has out '"message": "memory ran out in the preparation'
 }
