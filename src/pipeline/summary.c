@@ -442,22 +442,26 @@ static void print_claims(const struct verdict *v, FILE *out) {
 // Rows that were judged as such: a claim says how many have their like, and this which do not.
 static void print_rows(const struct run *r, const struct verdict_rows *rows, FILE *out) {
   const struct row_counts *foremost = NULL;
-  uint64_t reference = 0, narrow = 0, matched = 0, moved = 0;
+  uint64_t reference = 0, narrow = 0, matched = 0, guessed = 0, moved = 0;
   for (int set = 0; set < SAMPLE_SETS; set++) {
     const struct row_counts *c = &rows->on[set];
     reference += c->reference;
     narrow += c->narrow;
     matched += c->matched;
+    guessed += c->guessed;
     moved += c->moved;
     if (c->first_alone_sample && (!foremost || c->first_alone < foremost->first_alone))
       foremost = c;
   }
+  char how[40] = "in both";
+  if (guessed)
+    snprintf(how, sizeof how, "alike within %g %%", 100 * rows->tolerance);
   escape_printf(out,
                 "rows         %s %s gives %" PRIu64 " in fp32, %" PRIu64 " narrow: %" PRIu64
-                " alike within %g %%, %" PRIu64 " of these moved",
+                " %s, %" PRIu64 " of these moved",
                 r->graph.nodes[rows->selection].proto->op_type,
-                graph_node_label(&r->graph, rows->selection), reference, narrow, matched,
-                100 * rows->tolerance, moved);
+                graph_node_label(&r->graph, rows->selection), reference, narrow, matched, how,
+                moved);
   if (foremost)
     escape_printf(out, "\n             foremost in fp32 without its like: row %zu on %s",
                   foremost->first_alone, foremost->first_alone_sample);
