@@ -276,10 +276,13 @@ export function measuredClaims({ plan, verdict }) {
 export const isUnchanged = (data) => !data.verdict && !isTf32(data) && !data.nodes.some(isNarrow) &&
   data.tensors.every(({ format }) => format === "fp32" || format === "fp64");
 
-// For nodes that only the schema keeps wide: at which opset all would be free.
+// For nodes that only the schema keeps wide: at which opset they would be free, or how many of them.
 export function opsetText({ nodes }, reason) {
-  const opset = Math.max(0, ...nodes.filter((node) => node.reason === reason).map((node) => node.opset ?? 0));
-  return reason === "schema" && opset > 0 ? ` (--raise-opset ${opset} would do)` : "";
+  const kept = nodes.filter((node) => node.reason === reason && node.format === "fp32");
+  const opsets = kept.map((node) => node.opset ?? 0).filter((opset) => opset > 0);
+  if (reason !== "schema" || opsets.length === 0) return "";
+  const share = opsets.length < kept.length ? ` for ${opsets.length} of them` : "";
+  return ` (--raise-opset ${Math.max(...opsets)} would do${share})`;
 }
 
 export const reasonText = (data, reason) => data.vocabulary.reasons[reason] ?? reason;

@@ -100,13 +100,21 @@ static void print_calibration(const struct run *r, FILE *out) {
   escape_printf(out, "\n");
 }
 
-// The opset at which all nodes could go that only the schema keeps wide; 0 if some never could.
-static int opset_wanted(const struct plan *p) {
-  int wanted = 0;
-  for (int n = 0; n < p->n_nodes; n++)
-    if (p->nodes[n].reason == REASON_SCHEMA && p->nodes[n].opset_needed > wanted)
-      wanted = p->nodes[n].opset_needed;
-  return wanted;
+// To which opset the model would have to be raised for the nodes that only the schema keeps wide,
+// or for those of them that any would do for.
+static void print_wanted_opset(const struct plan *p, int kept, FILE *out) {
+  int wanted = 0, freed = 0;
+  for (int n = 0; n < p->n_nodes; n++) {
+    const struct node_plan *node = &p->nodes[n];
+    if (node->reason != REASON_SCHEMA || !node->opset_needed)
+      continue;
+    freed += node->format == FORMAT_FP32;
+    wanted = node->opset_needed > wanted ? node->opset_needed : wanted;
+  }
+  if (freed >= kept)
+    escape_printf(out, " (--raise-opset %d would do)", wanted);
+  else if (freed > 0)
+    escape_printf(out, " (--raise-opset %d would do for %d of them)", wanted, freed);
 }
 
 // Why a model has nothing to narrow: its tensors are of other types.
@@ -156,8 +164,8 @@ static void print_formats(const struct plan *p, const struct counts *c, FILE *ou
       continue;
     escape_printf(out, "             %5d stay%s fp32: %s", c->by_reason[k],
                   c->by_reason[k] == 1 ? "s" : "", reason_text((enum reason)k));
-    if (k == REASON_SCHEMA && opset_wanted(p) > 0)
-      escape_printf(out, " (--raise-opset %d would do)", opset_wanted(p));
+    if (k == REASON_SCHEMA)
+      print_wanted_opset(p, c->by_reason[k], out);
     escape_printf(out, "\n");
   }
 }

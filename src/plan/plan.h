@@ -100,7 +100,7 @@ struct node_plan {
   enum reason reason;            // why not the most wanted format; REASON_NONE if it is
   int reason_value;              // the value that decided (overflow, constant ...), or -1
   enum format_id reason_format;  // the format that it failed
-  // REASON_SCHEMA: the opset of the operator's domain that would allow it, or 0 if none does.
+  // REASON_SCHEMA: the opset to which the model's could be raised to allow it, or 0 if none does.
   int opset_needed;
   // Type variables of the schema that stay fp32 though the node is narrow (bit k: variable k), e.g.
   // the variance of a BatchNormalization.

@@ -6,6 +6,7 @@
 #include "plan_engine.h"
 #include "plan_quantise.h"
 #include "plan_scale.h"
+#include "raise_opset.h"
 
 #include <string.h>
 
@@ -347,8 +348,8 @@ static int larger(int x, int y) {
   return x > y ? x : y;
 }
 
-// The first opset at which operator, its definition and Cast take the format; 0 if no known one
-// does.
+// The first opset that the model's can be raised to at which operator, its definition and Cast take
+// the format; 0 if there is none.
 static int opset_allowing(const struct graph *g, int n, enum format_id f) {
   const struct schema *here = g->nodes[n].schema;
   int elem_type = formats[f].onnx_type;
@@ -356,12 +357,12 @@ static int opset_allowing(const struct graph *g, int n, enum format_id f) {
       schema_first_allowing(g->schemas, here->domain, here->op, here->since, elem_type);
   const struct schema *cast =
       schema_first_allowing(g->schemas, "", "Cast", CAST_SINCE_INT_ATTRIBUTE, elem_type);
-  if (!op || !cast)
-    return 0;
-  if (here->domain[0])
-    return op->since;
   int body = schema_body_allows_from(here->op, elem_type);
-  return body ? larger(larger(op->since, cast->since), body) : 0;
+  if (!op || !cast || !body || here->domain[0])
+    return 0;
+  int opset = larger(larger(op->since, cast->since), body);
+  bool higher = opset > graph_opset(g, g->nodes[n].scope, "");  // if not, something else is why
+  return higher && opset <= RAISE_OPSET_MOST ? larger(opset, RAISE_OPSET_LEAST) : 0;
 }
 
 enum status allow_find(struct planner *pl, int n, struct diag *d) {

@@ -313,14 +313,21 @@ static int count_wide(const struct json *nodes, const char *reason) {
   return count;
 }
 
-// The opset at which all nodes could go that only the schema keeps wide; 0 if some never could.
-static double opset_wanted(const struct json *nodes) {
+// As the summary's print_wanted_opset.
+static void put_wanted_opset(const struct json *nodes, int kept, FILE *out) {
   double wanted = 0;
-  for (const struct json *node = json_first(nodes); node; node = node->next)
-    if (strcmp(text_of(node, "reason"), reason_name(REASON_SCHEMA)) == 0 &&
-        number_of(node, "allowed_from_opset") > wanted)
-      wanted = number_of(node, "allowed_from_opset");
-  return wanted;
+  int freed = 0;
+  for (const struct json *node = json_first(nodes); node; node = node->next) {
+    double opset = number_of(node, "allowed_from_opset");
+    if (strcmp(text_of(node, "reason"), reason_name(REASON_SCHEMA)) != 0 || !(opset > 0))
+      continue;
+    freed += strcmp(text_of(node, "format"), "fp32") == 0;
+    wanted = opset > wanted ? opset : wanted;
+  }
+  if (freed >= kept)
+    fprintf(out, " (--raise-opset %.0f would do)", wanted);
+  else if (freed > 0)
+    fprintf(out, " (--raise-opset %.0f would do for %d of them)", wanted, freed);
 }
 
 static void put_formats(const struct json *nodes, FILE *out) {
@@ -345,8 +352,8 @@ static void put_formats(const struct json *nodes, FILE *out) {
     if (!count)
       continue;
     fprintf(out, "%s| %d | %s", heading, count, reason_text((enum reason)k));
-    if (k == REASON_SCHEMA && opset_wanted(nodes) > 0)
-      fprintf(out, " (--raise-opset %.0f would do)", opset_wanted(nodes));
+    if (k == REASON_SCHEMA)
+      put_wanted_opset(nodes, count, out);
     fputs(" |\n", out);
     heading = "";
   }

@@ -407,7 +407,7 @@ static void print_node_remedy(const struct review *r, const struct review_node *
   else if (n->reason == REASON_SCHEMA && n->opset > 0)
     escape_printf(out, "opset %d of the operator takes %s", n->opset, name_of(n->tried));
   else if (n->reason == REASON_SCHEMA)
-    escape_printf(out, "no opset known here takes %s", name_of(n->tried));
+    escape_printf(out, "no opset that the model could be raised to takes %s", name_of(n->tried));
   else if (v >= 0 && r->values[v].fit.reason != REASON_NONE) {
     escape_printf(out, "for %s it takes ", name_of(r->ladder[0]));
     print_value_remedy(r, &r->values[v], out);

@@ -272,8 +272,9 @@ static void build_for_sessions(struct conversion *k) {
   struct twin twin;
   struct model copy = clone_model(&k->emitted, k->arena);
   struct graph *index = arena_alloc(k->arena, sizeof *index);
-  fuzz_check_diag(twin_build(&twin, &k->graph, &k->emitted_graph, &k->plan, NULL, 0, k->arena, &k->diag),
-                  &k->diag);
+  fuzz_check_diag(
+      twin_build(&twin, &k->graph, &k->emitted_graph, &k->plan, NULL, 0, k->arena, &k->diag),
+      &k->diag);
   diag_clear(&k->diag);
   fuzz_require(graph_build(index, &copy, fuzz_schemas(), k->arena, &k->diag) == STATUS_OK, "%s",
                k->diag.message);

@@ -1,5 +1,6 @@
 // plan: classes, what the operator's schema and the graph's structure allow, how formats spread to
 // followers, the clean-up of boundaries, determinism, and that large models are no harder per node.
+#include "raise_opset.h"
 #include "support_plan.h"
 
 #include <string.h>
@@ -227,6 +228,20 @@ static void plan_takes_conv_in_bf16_at_opset_22(void **state) {
   expect(*state, "y", FORMAT_BF16, REASON_NONE);
 }
 
+// OneHot takes bf16 from opset 28 on, to which nothing is raised.
+static void plan_names_no_opset_that_a_model_cannot_be_raised_to(void **state) {
+  struct planning *f = *state;
+  planning_ladder(f, FORMAT_BF16, FORMAT_COUNT);
+  build_input(&f->b, "x", "int64[2]");
+  build_int64s(&f->b, "depth", "int64[]", (int64_t[]){3});
+  build_floats(&f->b, "values", "float[2]", (float[]){0, 1});
+  build_node(&f->b, "OneHot", "x depth values", "y");
+  build_output(&f->b, "y", "float[2,3]");
+  decide(f);
+  expect(f, "y", FORMAT_FP32, REASON_SCHEMA);
+  assert_int_equal(f->p.nodes[0].opset_needed, 0);
+}
+
 // At opset 12 no Cast makes bf16, whatever other operators take.
 static void plan_needs_a_cast_that_knows_the_format(void **state) {
   struct planning *f = *state;
@@ -252,7 +267,7 @@ static void plan_keeps_models_before_opset_6_wide(void **state) {
   build_output(&f->b, "y", "float[2,2]");
   decide(f);
   expect(f, "y", FORMAT_FP32, REASON_SCHEMA);
-  assert_int_equal(f->p.nodes[0].opset_needed, 6);
+  assert_int_equal(f->p.nodes[0].opset_needed, RAISE_OPSET_LEAST);
   f->b.model->opset_import[0]->version = 6;
   decide(f);
   expect(f, "y", FORMAT_FP16, REASON_NONE);
@@ -646,6 +661,7 @@ int main(void) {
       TEST(plan_keeps_conv_out_of_bf16_before_opset_22),
       TEST(plan_takes_conv_in_bf16_at_opset_22),
       TEST(plan_needs_a_cast_that_knows_the_format),
+      TEST(plan_names_no_opset_that_a_model_cannot_be_raised_to),
       TEST(plan_keeps_models_before_opset_6_wide),
       TEST(plan_keeps_clip_out_of_bf16_before_opset_16),
       TEST(plan_takes_clip_in_bf16_at_opset_16),
