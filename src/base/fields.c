@@ -1,11 +1,8 @@
 // Reads JSON objects by tables of their fields. See fields.h.
 #include "fields.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
-
-enum { FIELDS_MAX = 24 };
 
 // "a, b, c" for hints.
 static const char *join(struct reader *r, const char *const *names) {
@@ -41,12 +38,11 @@ static int count_fields(const struct field *fields) {
   int count = 0;
   while (fields[count].key)
     count++;
-  assert(count < FIELDS_MAX);
   return count;
 }
 
 static enum status unknown_key(struct reader *r, const char *key, const struct field *fields) {
-  const char *names[FIELDS_MAX] = {NULL};
+  const char **names = arena_array(r->arena, (size_t)count_fields(fields) + 1, sizeof *names);
   for (int i = 0; fields[i].key; i++)
     names[i] = fields[i].key;
   hint_names(r, key, names, "The keys here are");
@@ -58,7 +54,7 @@ enum status fields_read_object(struct reader *r, const struct json *object,
   if (!json_is(object, JSON_OBJECT))
     return wrong_type(r, object, "an object");
   int count = count_fields(fields);
-  bool seen[FIELDS_MAX] = {false};
+  bool *seen = arena_array(r->arena, (size_t)count, sizeof *seen);
   for (const struct json *m = object->first; m; m = m->next) {
     int i = 0;
     while (i < count && strcmp(fields[i].key, m->key) != 0)
