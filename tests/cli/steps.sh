@@ -318,7 +318,7 @@ test_summaries_count_one_as_one() {
   mkdir zoo
   cp "$digits/digits.onnx" zoo/
   with_code 0 batch zoo --out res
-  has out ' nodes of 1 model: '
+  has out ' 1 node of 1 model: '
   has res/summary.md '1 model:'
 }
 
