@@ -1,5 +1,6 @@
 // The engine: initializers stay where they are; what goes in comes out; errors are the engine's
-// own, in a status. needs: engine
+// own, in a status.
+// needs: engine
 #include "support_probe.h"
 
 #include <math.h>
