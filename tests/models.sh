@@ -53,7 +53,7 @@ convert() {
   shift
   mkdir -p "$folder"
   code=0
-  timeout 120 narrowcast convert "$@" -o "$folder/model.onnx" >"$folder.out" 2>"$folder.err" ||
+  timeout 300 narrowcast convert "$@" -o "$folder/model.onnx" >"$folder.out" 2>"$folder.err" ||
     code=$?
 }
 

@@ -58,7 +58,7 @@ lines/-"<b>,'\''.onnx'
 batch() {
   to=$1
   shift
-  narrowcast batch zoo --out "$to" --timeout 120 "$@" >"$to.log" 2>&1
+  narrowcast batch zoo --out "$to" --timeout 300 "$@" >"$to.log" 2>&1
 }
 
 # result OUT: all bytes that no run may change.
@@ -87,7 +87,7 @@ classes_are_those_of_convert() {
   wrong=0
   while IFS= read -r name; do
     code=0
-    timeout 120 narrowcast convert "zoo/$name" --threads 1 -o alone.onnx >/dev/null 2>&1 || code=$?
+    timeout 300 narrowcast convert "zoo/$name" --threads 1 -o alone.onnx >/dev/null 2>&1 || code=$?
     outcome=$(awk -F, -v name="$name" '$1 == name { print $2 }' one/summary.csv)
     case " $(class_of "$code") " in
     *" $outcome "*) ;;
@@ -130,7 +130,7 @@ kill_a_conversion() {
 kill_at_random() {
   for k in $(seq "$kills"); do
     # By exec, so that the job's number is the batch's own.
-    (exec narrowcast batch zoo --out killed --timeout 120 --jobs 2 >killed.log 2>&1) &
+    (exec narrowcast batch zoo --out killed --timeout 300 --jobs 2 >killed.log 2>&1) &
     job=$!
     sleep "$((RANDOM % 2)).$((RANDOM % 900 + 100))"
     if [ $((k % 2)) -eq 0 ]; then
