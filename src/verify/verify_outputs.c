@@ -17,7 +17,7 @@ static bool same_shape(const struct array *x, const struct array *y) {
   return x->rank == y->rank && memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0;
 }
 
-static float *as_float(const struct array *x, size_t count, struct arena *scratch) {
+float *array_as_float(const struct array *x, size_t count, struct arena *scratch) {
   struct tensor view = {.name = "",
                         .elem_type = x->elem_type,
                         .rank = x->rank,
@@ -43,7 +43,7 @@ static void compare_with_labels(struct compare *c, const struct array *labels, c
   if (element_count(labels) != rows)
     return;
   int64_t *classes = arena_array(scratch, rows, sizeof *classes);
-  float *as_floats = as_float(labels, rows, scratch);
+  float *as_floats = array_as_float(labels, rows, scratch);
   if (!as_floats)
     return;
   for (size_t i = 0; i < rows; i++)
@@ -64,7 +64,8 @@ void outputs_compare(struct compare *c, const char *name, const struct array *re
     return;
   }
   struct arena scratch = {0};
-  float *r = as_float(reference, count, &scratch), *n = as_float(narrow, count, &scratch);
+  float *r = array_as_float(reference, count, &scratch),
+        *n = array_as_float(narrow, count, &scratch);
   if (r && n) {
     compare_pairs(&piece, r, n, count);
     compare_end_run(c, &piece, step);

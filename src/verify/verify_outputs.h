@@ -12,4 +12,7 @@
 void outputs_compare(struct compare *c, const char *name, const struct array *reference,
                      const struct array *narrow, const struct sample *s, int64_t step);
 
+// The array's `count` elements as fp32; NULL if they are no numbers.
+float *array_as_float(const struct array *x, size_t count, struct arena *scratch);
+
 #endif
