@@ -35,10 +35,15 @@ void map_put(struct map *m, int space, const char *key, int value);
 // that adds a key.
 int *map_slot(struct map *m, int space, const char *key);
 
-// Says that the key is looked up or added soon. In a large model each look-up waits for memory, and
-// a loop that announces its keys MAP_AHEAD elements before it comes to them waits for many at once.
+// Says that the key is looked up or added soon. In a large model each look-up waits for memory, for
+// the text of its key and then for its slot; a loop that fetches the keys MAP_FETCH elements before
+// it comes to them, and announces them MAP_AHEAD before, waits for many at once.
 void map_announce(const struct map *m, int space, const char *key);
-enum { MAP_AHEAD = 8 };
+enum { MAP_AHEAD = 8, MAP_FETCH = 2 * MAP_AHEAD };
+
+static inline void map_fetch(const char *key) {
+  __builtin_prefetch(key);
+}
 
 // Makes room for so many keys, so that the map need not grow on the way there.
 void map_reserve(struct map *m, size_t count);

@@ -21,6 +21,8 @@ struct builder {
   struct arena *scratch;
   struct map node_names;  // (scope, node name) -> index in its scope
   struct map functions;   // (0, "domain:name:overload") -> scope
+  struct map operators;   // (opset of ai.onnx, op_type) -> node that was the first to have it
+  int newest_opset;       // of ai.onnx that the schemas know
   int depth;
 };
 
@@ -165,6 +167,11 @@ static enum status define_sparse(struct builder *b, int scope, Onnx__SparseTenso
   return STATUS_OK;
 }
 
+static void fetch(char **names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    map_fetch(names[i]);
+}
+
 static void announce(struct builder *b, int scope, char **names, size_t count) {
   for (size_t i = 0; i < count; i++)
     map_announce(&b->g->names, scope, names[i]);
@@ -267,6 +274,8 @@ static enum status define_bodies(struct builder *b, int n) {
 static bool *find_named(struct builder *b, int scope, Onnx__NodeProto **nodes, size_t count) {
   bool *named = arena_array(b->scratch, count, sizeof *named);
   for (size_t i = 0; i < count; i++) {
+    if (i + MAP_FETCH < count)
+      map_fetch(nodes[i + MAP_FETCH]->name);
     if (i + MAP_AHEAD < count)
       map_announce(&b->node_names, scope, text_of(nodes[i + MAP_AHEAD]->name));
     const char *name = text_of(nodes[i]->name);
@@ -294,6 +303,8 @@ static enum status define_nodes(struct builder *b, int scope, Onnx__NodeProto **
     TRY(reserve(b, &array, &b->g->capacity_nodes, &b->g->n_nodes, sizeof *b->g->nodes, &n));
     b->g->nodes = array;
     nodes[i] = n;
+    if (i + MAP_FETCH < count)
+      fetch(protos[i + MAP_FETCH]->output, protos[i + MAP_FETCH]->n_output);
     if (i + MAP_AHEAD < count)
       announce(b, scope, protos[i + MAP_AHEAD]->output, protos[i + MAP_AHEAD]->n_output);
     const char *op = text_of(protos[i]->op_type);
@@ -321,6 +332,8 @@ static int *note_declared(struct builder *b, int scope, Onnx__ValueInfoProto **i
                           size_t count) {
   int *values = arena_array(b->g->arena, count, sizeof *values);
   for (size_t i = 0; i < count; i++) {
+    if (i + MAP_FETCH < count)
+      map_fetch(infos[i + MAP_FETCH]->name);
     if (i + MAP_AHEAD < count)
       map_announce(&b->g->names, scope, text_of(infos[i + MAP_AHEAD]->name));
     int v = values[i] = map_get(&b->g->names, scope, text_of(infos[i]->name));
@@ -333,6 +346,8 @@ static int *note_declared(struct builder *b, int scope, Onnx__ValueInfoProto **i
 static enum status define_graph(struct builder *b, int scope, Onnx__GraphProto *graph) {
   TRY(define_graph_inputs(b, scope, graph));
   for (size_t i = 0; i < graph->n_initializer; i++) {
+    if (i + MAP_FETCH < graph->n_initializer)
+      map_fetch(graph->initializer[i + MAP_FETCH]->name);
     if (i + MAP_AHEAD < graph->n_initializer)
       map_announce(&b->g->names, scope, text_of(graph->initializer[i + MAP_AHEAD]->name));
     TRY(define_initializer(b, scope, graph->initializer[i]));
@@ -382,6 +397,12 @@ static const char *function_key(struct arena *a, const char *domain, const char 
   return arena_printf(a, "%s:%s:%s", plain_domain(domain), text_of(name), text_of(overload));
 }
 
+static void set_opset(struct graph *g, int root, const char *domain, int version) {
+  map_put(&g->opsets, root, domain, version);
+  if (!*domain)
+    g->scopes[root].opset = version;
+}
+
 static enum status define_opsets(struct builder *b, int root, Onnx__OperatorSetIdProto **imports,
                                  size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -392,11 +413,10 @@ static enum status define_opsets(struct builder *b, int root, Onnx__OperatorSetI
                        (long long)version);
     if (map_get(&b->g->opsets, root, domain) >= 0)
       diag_warn(b->d, "domain \"%s\" is imported twice; the later version counts", domain);
-    int newest = schema_newest(b->g->schemas, domain);
-    if (!*domain && version > newest)
+    if (!*domain && version > b->newest_opset)
       diag_warn(b->d, "opset %lld is newer than this program knows: operators are read as in %d",
-                (long long)version, newest);
-    map_put(&b->g->opsets, root, domain, (int)version);
+                (long long)version, b->newest_opset);
+    set_opset(b->g, root, domain, (int)version);
   }
   return STATUS_OK;
 }
@@ -455,8 +475,30 @@ static enum status define_functions(struct builder *b, const Onnx__ModelProto *p
 
 // ---- what names mean ----
 
+// Most nodes mean what an earlier one means: the first of the same op_type under the same opset, if
+// it calls the same function or is of ai.onnx as well.
+static bool resolve_as_before(struct builder *b, int n) {
+  struct node *node = &b->g->nodes[n];
+  int opset = graph_opset(b->g, node->scope, "");
+  int *first = map_slot(&b->operators, opset, node->proto->op_type);
+  if (*first < 0)
+    *first = n;
+  const struct node *before = &b->g->nodes[*first];
+  const char *domain = plain_domain(node->proto->domain);
+  if (before == node || (*domain && before->function < 0) || (!*domain && opset == 0) ||
+      strcmp(domain, plain_domain(before->proto->domain)) != 0 ||
+      strcmp(text_of(node->proto->overload), text_of(before->proto->overload)) != 0)
+    return false;
+  node->function = before->function;
+  node->schema = before->schema;
+  node->op = before->op;
+  return true;
+}
+
 // A function of the model comes before an operator of the same name.
 static enum status resolve_operator(struct builder *b, int n, struct arena *scratch) {
+  if (resolve_as_before(b, n))
+    return STATUS_OK;
   struct node *node = &b->g->nodes[n];
   const char *domain = plain_domain(node->proto->domain);
   if (b->functions.count) {
@@ -469,7 +511,7 @@ static enum status resolve_operator(struct builder *b, int n, struct arena *scra
   int opset = map_get(&b->g->opsets, root, domain);
   if (opset < 0 && root == 0 && (opset = schema_newest(b->g->schemas, domain)) > 0) {
     diag_warn(b->d, "domain \"%s\" has no opset_import: version %d is assumed", domain, opset);
-    map_put(&b->g->opsets, root, domain, opset);
+    set_opset(b->g, root, domain, opset);
   }
   if (opset <= 0) {
     diag_at(b->d, NULL, graph_node_label(b->g, n), NULL);
@@ -568,6 +610,10 @@ static enum status resolve(struct builder *b) {
   struct arena scratch = {0};
   enum status status = STATUS_OK;
   for (int n = 0; n < b->g->n_nodes && status == STATUS_OK; n++) {
+    if (n + MAP_FETCH < b->g->n_nodes) {
+      const struct node *later = &b->g->nodes[n + MAP_FETCH];
+      fetch(later->proto->input, later->proto->n_input);
+    }
     if (n + MAP_AHEAD < b->g->n_nodes) {
       const struct node *later = &b->g->nodes[n + MAP_AHEAD];
       announce(b, later->scope, later->proto->input, later->proto->n_input);
@@ -647,11 +693,11 @@ static void reserve_all(struct builder *b, const Onnx__ModelProto *proto) {
 
 static enum status define_and_resolve(struct builder *b, const Onnx__ModelProto *proto) {
   TRY(check_header(b, proto));
-  TRY(define_opsets(b, 0, proto->opset_import, proto->n_opset_import));
   reserve_all(b, proto);
   struct scope blank = {.graph = proto->graph, .parent = -1, .parent_node = -1, .path = ""};
   int main_scope;
   TRY(define_scope(b, blank, &main_scope));
+  TRY(define_opsets(b, 0, proto->opset_import, proto->n_opset_import));
   TRY(check_main_inputs(b));
   b->g->all_listed = lists_all_initializers(b->g);
   TRY(define_functions(b, proto));
@@ -671,7 +717,9 @@ enum status graph_build(struct graph *g, struct model *m, const struct schema_ta
                       .d = d,
                       .scratch = &scratch,
                       .node_names = {.arena = &scratch},
-                      .functions = {.arena = &scratch}};
+                      .functions = {.arena = &scratch},
+                      .operators = {.arena = &scratch},
+                      .newest_opset = schema_newest(schemas, "")};
   diag_at(d, m->path, NULL, NULL);
   enum status status = define_and_resolve(&b, m->proto);
   arena_free(&scratch);

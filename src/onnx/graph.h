@@ -79,6 +79,7 @@ struct scope {
   int *inputs, *outputs;  // values; an output may be -1 in a main graph that lists an empty name
   int n_inputs, n_outputs;
   int *infos;        // values that graph->value_info is about; -1 where it is about none
+  int opset;         // of ai.onnx, in a main graph or function that imports it
   bool polymorphic;  // function called with different input types: its values' types are unknown
 };
 
@@ -94,7 +95,7 @@ struct graph {
   uint64_t n_unfolded;  // nodes, those of called functions once for each call; bounded by its type
   bool all_listed;      // every initializer of the main graph is listed as a graph input too
   struct map names;     // (scope, name) -> value
-  struct map opsets;    // (root scope, domain) -> version
+  struct map opsets;    // (root scope, domain) -> version; that of ai.onnx is in the scope as well
   struct map paths;     // (0, path) -> scope
 };
 

@@ -3,6 +3,7 @@
 #define GRAPH_BUILD_H
 
 #include "graph.h"
+#include "proto.h"
 
 // A scope's path that would be longer is a number instead, so that long names in deep nests cannot
 // multiply.
@@ -13,10 +14,5 @@ enum status graph_sort(struct graph *g, struct diag *d);
 
 // Sets value.omitted and value.trained.
 void graph_mark(struct graph *g);
-
-// protobuf-c gives NULL for a string that is absent.
-static inline const char *text_of(const char *text) {
-  return text ? text : "";
-}
 
 #endif

@@ -33,6 +33,8 @@ static void follow_nodes(struct graph *to, const struct scope *scope, Onnx__Node
 
 static void follow_initializers(struct graph *to, int scope, const Onnx__GraphProto *graph) {
   for (size_t i = 0; i < graph->n_initializer; i++) {
+    if (i + MAP_FETCH < graph->n_initializer)
+      map_fetch(graph->initializer[i + MAP_FETCH]->name);
     if (i + MAP_AHEAD < graph->n_initializer)
       map_announce(&to->names, scope, text_of(graph->initializer[i + MAP_AHEAD]->name));
     int v = map_get(&to->names, scope, text_of(graph->initializer[i]->name));

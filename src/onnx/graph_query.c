@@ -15,9 +15,10 @@ int graph_lookup(const struct graph *g, int scope, const char *name) {
 }
 
 int graph_opset(const struct graph *g, int scope, const char *domain) {
-  if (strcmp(domain, "ai.onnx") == 0)
-    domain = "";
-  int version = map_get(&g->opsets, g->scopes[scope].root, domain);
+  int root = g->scopes[scope].root;
+  if (!*domain || strcmp(domain, "ai.onnx") == 0)
+    return g->scopes[root].opset;
+  int version = map_get(&g->opsets, root, domain);
   return version < 0 ? 0 : version;
 }
 

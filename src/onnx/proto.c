@@ -116,13 +116,13 @@ Onnx__StringStringEntryProto *proto_entry(struct arena *a, const char *key, cons
 }
 
 void proto_set_entry(struct arena *a, Onnx__StringStringEntryProto ***list, size_t *count,
-                     const char *key, const char *value) {
+                     Onnx__StringStringEntryProto *entry) {
   Onnx__StringStringEntryProto **larger = arena_array(a, *count + 1, sizeof *larger);
   size_t kept = 0;
   for (size_t i = 0; i < *count; i++)
-    if (!(*list)[i]->key || strcmp((*list)[i]->key, key) != 0)
+    if (!(*list)[i]->key || strcmp((*list)[i]->key, entry->key) != 0)
       larger[kept++] = (*list)[i];
-  larger[kept++] = proto_entry(a, key, value);
+  larger[kept++] = entry;
   *list = larger;
   *count = kept;
 }

@@ -8,6 +8,11 @@
 
 #include <stdint.h>
 
+// protobuf-c gives NULL for a string that is absent.
+static inline const char *text_of(const char *text) {
+  return text ? text : "";
+}
+
 // A node without a name, with room for its inputs and outputs: they are NULL until set by
 // message_text. domain "" is ai.onnx.
 Onnx__NodeProto *proto_node(struct arena *a, const char *op, const char *domain, size_t inputs,
@@ -35,10 +40,10 @@ Onnx__AttributeProto *proto_add_tensor(struct arena *a, Onnx__NodeProto *node, c
 Onnx__AttributeProto *proto_tensor_attribute(struct arena *a, const char *name,
                                              Onnx__TensorProto *value);
 
-// A key with its value, and a list of such with one more; an entry of that key is replaced.
+// A key with its value, and a list of such with one more; one of the same key is replaced.
 Onnx__StringStringEntryProto *proto_entry(struct arena *a, const char *key, const char *value);
 void proto_set_entry(struct arena *a, Onnx__StringStringEntryProto ***list, size_t *count,
-                     const char *key, const char *value);
+                     Onnx__StringStringEntryProto *entry);
 
 // Adds `domain` at `version` to a list of imports if it is not there; "" and "ai.onnx" are one.
 void proto_import(struct arena *a, Onnx__OperatorSetIdProto ***imports, size_t *count,

@@ -67,11 +67,23 @@ Onnx__NodeProto *rewrite_new_node(struct rewrite *w, const char *op, const char 
 // Whether the IR version of the model has metadata below the model (from 10 on).
 bool rewrite_has_metadata(const struct rewrite *w);
 
-// Says it in a doc_string, unless the author has one there.
-void rewrite_describe(struct rewrite *w, char **doc_string, const char *text);
+// A text about what was done, in both forms in which a model can hold it. All messages that it is
+// put into share its memory.
+struct note {
+  char *doc_string;
+  Onnx__StringStringEntryProto *entry;  // of metadata, under "narrowcast"
+};
 
-// Says in the node's metadata, under "narrowcast", what was done to it; else in its doc_string.
-void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text);
+struct note rewrite_note(struct rewrite *w, const char *text);
+
+// Puts the note into a doc_string, unless the author has one there.
+void rewrite_describe(char **doc_string, struct note note);
+
+// Puts the note into the node's metadata if the model has such, else into its doc_string.
+void rewrite_note_node(struct rewrite *w, Onnx__NodeProto *node, struct note note);
+
+// A note of its own for a node.
+void rewrite_say(struct rewrite *w, Onnx__NodeProto *node, const char *text);
 
 // The operand format where constant v is stored in it alone, else the plan's format of v.
 enum format_id rewrite_stored_format(const struct rewrite *w, int v);

@@ -15,7 +15,7 @@ static void add_cast(struct rewrite *w, int v, const char *from, const char *to,
                      enum format_id format) {
   Onnx__NodeProto *cast = rewrite_new_node(w, "Cast", from, to);
   proto_add_int(w->arena, cast, "to", formats[format].onnx_type);
-  rewrite_note(
+  rewrite_say(
       w, cast,
       arena_printf(w->arena, "added: %s in %s", w->graph->values[v].name, formats[format].name));
   rewrite_add_node(w, v, cast);
@@ -47,7 +47,7 @@ static void add_scale_node(struct rewrite *w, int v, const char *from, const cha
   inputs[1] = arena_strdup(w->arena, factor);
   mul->input = inputs;
   mul->n_input = 2;
-  rewrite_note(w, mul, arena_printf(w->arena, "added: %s times 2^%d", w->graph->values[v].name, k));
+  rewrite_say(w, mul, arena_printf(w->arena, "added: %s times 2^%d", w->graph->values[v].name, k));
   rewrite_add_node(w, v, mul);
   w->report->scale_nodes++;
 }

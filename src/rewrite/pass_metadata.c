@@ -11,90 +11,152 @@ static void note_model(struct rewrite *w) {
   const char *text = arena_printf(
       w->arena, "%s: policy %s version %d, from a model with SHA-256 %s", NARROWCAST_VERSION,
       w->plan->policy_name, w->plan->policy_version, w->plan->model_sha256);
-  proto_set_entry(w->arena, &m->metadata_props, &m->n_metadata_props, "narrowcast", text);
+  proto_set_entry(w->arena, &m->metadata_props, &m->n_metadata_props,
+                  proto_entry(w->arena, "narrowcast", text));
 }
 
 static const char *rule_text(const struct node_plan *node) {
   return node->rule_id[0] ? node->rule_id : "of the plan file";
 }
 
-static void note_nodes(struct rewrite *w) {
+// ---- notes ----
+
+// Why something is narrow. The rule is that of the node, or of the value's producer.
+enum cause_kind { BY_RULE, BY_RULE_WITH_OPERANDS, AS_CONSTANT, AS_INPUT, N_CAUSE_KINDS };
+
+struct cause {
+  enum format_id format;
+  enum cause_kind kind;
+  int scale_log2;
+  const char *rule;
+};
+
+// The notes made so far: all that is narrow for the same cause shares one.
+struct notes {
+  struct rewrite *w;
+  struct map index;  // (all numbers of the cause, its rule) -> note
+  struct note *notes;
+  size_t count, capacity;
+};
+
+// `detail` is what follows the format's name.
+static struct note make_note(struct rewrite *w, struct cause c, const char *detail) {
+  const char *format = formats[c.format].name;
+  if (c.kind == AS_CONSTANT)
+    return rewrite_note(
+        w, arena_printf(w->arena, "%s%s: as all that read it take it", format, detail));
+  if (c.kind == AS_INPUT)
+    return rewrite_note(w,
+                        arena_printf(w->arena, "%s%s: the policy narrows inputs", format, detail));
+  return rewrite_note(w, arena_printf(w->arena, "%s%s: rule %s", format, detail, c.rule));
+}
+
+static struct note make_plain_note(struct rewrite *w, struct cause c) {
+  const char *detail = "";
+  if (c.kind == BY_RULE_WITH_OPERANDS)
+    detail = arena_printf(w->arena, ", %s in %s",
+                          policy_is_weight_format(w->plan->operand_format) ? "weights" : "operands",
+                          formats[w->plan->operand_format].name);
+  else if (c.scale_log2)
+    detail = arena_printf(w->arena, ", times 2^%d", c.scale_log2);
+  return make_note(w, c, detail);
+}
+
+static struct note shared_note(struct notes *n, struct cause c) {
+  int numbers = (c.scale_log2 * N_CAUSE_KINDS + (int)c.kind) * FORMAT_COUNT + (int)c.format;
+  int *at = map_slot(&n->index, numbers, c.rule);
+  if (*at < 0) {
+    *at = (int)n->count;
+    n->notes = arena_grow(n->w->arena, n->notes, &n->capacity, n->count + 1, sizeof *n->notes);
+    n->notes[n->count++] = make_plain_note(n->w, c);
+  }
+  return n->notes[*at];
+}
+
+static void note_nodes(struct notes *notes) {
+  struct rewrite *w = notes->w;
   for (int n = 0; n < w->graph->n_nodes; n++) {
     const struct node_plan *node = &w->plan->nodes[n];
     if (node->format == FORMAT_FP32 && !node->narrow_operands)
       continue;
-    const char *operands = "";
-    if (node->narrow_operands)
-      operands =
-          arena_printf(w->arena, ", %s in %s",
-                       policy_is_weight_format(w->plan->operand_format) ? "weights" : "operands",
-                       formats[w->plan->operand_format].name);
-    rewrite_note(w, w->graph->nodes[n].proto,
-                 arena_printf(w->arena, "%s%s: rule %s", formats[node->format].name, operands,
-                              rule_text(node)));
+    struct cause cause = {.format = node->format,
+                          .kind = node->narrow_operands ? BY_RULE_WITH_OPERANDS : BY_RULE,
+                          .rule = rule_text(node)};
+    rewrite_note_node(w, w->graph->nodes[n].proto, shared_note(notes, cause));
   }
 }
 
 // ---- tensors ----
 
 // Format, scale and reason of a value that is stored narrow.
-static const char *value_text(struct rewrite *w, int v) {
+static struct note value_note(struct notes *notes, int v) {
+  struct rewrite *w = notes->w;
   const struct value *value = &w->graph->values[v];
-  const char *format = formats[rewrite_stored_format(w, v)].name, *scale = "";
-  const struct operand_plan *operand = w->plan->values[v].operand;
-  if (operand && operand->block_size)
-    scale = arena_printf(w->arena, ", blocks of %lld along axis %d", (long long)operand->block_size,
-                         operand->axis);
-  else if (w->plan->values[v].scale_log2)
-    scale = arena_printf(w->arena, ", times 2^%d", w->plan->values[v].scale_log2);
+  struct cause cause = {.format = rewrite_stored_format(w, v),
+                        .kind = BY_RULE,
+                        .scale_log2 = w->plan->values[v].scale_log2,
+                        .rule = ""};
   if (rewrite_is_constant(w, v))
-    return arena_printf(w->arena, "%s%s: as all that read it take it", format, scale);
-  if (value->origin != ORIGIN_NODE)
-    return arena_printf(w->arena, "%s%s: the policy narrows inputs", format, scale);
-  return arena_printf(w->arena, "%s%s: rule %s", format, scale,
-                      rule_text(&w->plan->nodes[value->producer]));
+    cause.kind = AS_CONSTANT;
+  else if (value->origin != ORIGIN_NODE)
+    cause.kind = AS_INPUT;
+  else
+    cause.rule = rule_text(&w->plan->nodes[value->producer]);
+  const struct operand_plan *operand = w->plan->values[v].operand;
+  if (!operand || !operand->block_size)
+    return shared_note(notes, cause);
+  return make_note(w, cause,
+                   arena_printf(w->arena, ", blocks of %lld along axis %d",
+                                (long long)operand->block_size, operand->axis));
 }
 
-static void note_info(struct rewrite *w, Onnx__ValueInfoProto *info, const char *text) {
-  rewrite_describe(w, &info->doc_string, text);
+static void note_info(struct rewrite *w, Onnx__ValueInfoProto *info, struct note note) {
+  rewrite_describe(&info->doc_string, note);
   if (rewrite_has_metadata(w))
-    proto_set_entry(w->arena, &info->metadata_props, &info->n_metadata_props, "narrowcast", text);
+    proto_set_entry(w->arena, &info->metadata_props, &info->n_metadata_props, note.entry);
 }
 
-static void note_initializers(struct rewrite *w, int s) {
+static void note_initializers(struct notes *notes, int s) {
+  struct rewrite *w = notes->w;
   Onnx__GraphProto *graph = w->graph->scopes[s].graph;
+  const struct note added = rewrite_note(w, "added: a constant in another format, or a scale");
   for (size_t i = 0; i < graph->n_initializer; i++) {
+    if (i + MAP_FETCH < graph->n_initializer)
+      map_fetch(graph->initializer[i + MAP_FETCH]->name);
+    if (i + MAP_AHEAD < graph->n_initializer)
+      map_announce(&w->graph->names, s, text_of(graph->initializer[i + MAP_AHEAD]->name));
     Onnx__TensorProto *t = graph->initializer[i];
-    int v = t->name ? map_get(&w->graph->names, s, t->name) : -1;
+    int v = map_get(&w->graph->names, s, text_of(t->name));
     if (v >= 0 && (!w->plan->values[v].considered ||
                    t->data_type != formats[rewrite_stored_format(w, v)].onnx_type ||
                    t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT))
       continue;
-    const char *text =
-        v >= 0 ? value_text(w, v) : "added: a constant in another format, or a scale";
+    struct note note = v >= 0 ? value_note(notes, v) : added;
     if (rewrite_has_metadata(w))
-      proto_set_entry(w->arena, &t->metadata_props, &t->n_metadata_props, "narrowcast", text);
+      proto_set_entry(w->arena, &t->metadata_props, &t->n_metadata_props, note.entry);
     else
-      rewrite_describe(w, &t->doc_string, text);
+      rewrite_describe(&t->doc_string, note);
   }
 }
 
 // Values that are stored narrow, by the name that they have now in their scope.
 struct narrow_names {
   struct map values;
-  bool *declared;   // by value
-  size_t *missing;  // by scope: narrow values that it makes; less those that it declares
+  bool *missing;      // by value: made by a node, and not declared
+  size_t *n_missing;  // by scope
 };
 
-static const char *name_now(const struct rewrite *w, int v) {
+static char *name_now(const struct rewrite *w, int v) {
   const struct value *value = &w->graph->values[v];
   return value->origin == ORIGIN_NODE
              ? w->graph->nodes[value->producer].proto->output[value->output]
-             : value->name;
+             : (char *)value->name;
 }
 
-// Before value v's name is looked up, those of the values that follow are announced.
+// Before value v's name is looked up.
 static void announce_after(const struct rewrite *w, const struct map *names, int v) {
+  if (v + MAP_FETCH < w->graph->n_values)
+    map_fetch(name_now(w, v + MAP_FETCH));
   if (v + MAP_AHEAD < w->graph->n_values)
     map_announce(names, w->graph->values[v + MAP_AHEAD].scope, name_now(w, v + MAP_AHEAD));
 }
@@ -103,10 +165,10 @@ static void find_names(struct rewrite *w, struct narrow_names *names) {
   size_t values = (size_t)w->graph->n_values;
   *names = (struct narrow_names){
       .values.arena = w->arena,
-      .declared = arena_array(w->arena, values, sizeof *names->declared),
-      .missing = arena_array(w->arena, (size_t)w->graph->n_scopes, sizeof *names->missing),
+      .missing = arena_array(w->arena, values, sizeof *names->missing),
+      .n_missing = arena_array(w->arena, (size_t)w->graph->n_scopes, sizeof *names->n_missing),
   };
-  map_reserve(&names->values, (size_t)w->graph->n_values);
+  map_reserve(&names->values, values);
   for (int v = 0; v < w->graph->n_values; v++) {
     const struct value *value = &w->graph->values[v];
     announce_after(w, &names->values, v);
@@ -114,19 +176,24 @@ static void find_names(struct rewrite *w, struct narrow_names *names) {
         rewrite_stored_format(w, v) == FORMAT_FP32)
       continue;
     map_put(&names->values, value->scope, name_now(w, v), v);
-    names->missing[value->scope] += value->origin == ORIGIN_NODE;
+    names->missing[v] = value->origin == ORIGIN_NODE;
+    names->n_missing[value->scope] += names->missing[v];
   }
 }
 
-static void note_infos(struct rewrite *w, struct narrow_names *names, int s,
+static void note_infos(struct notes *notes, struct narrow_names *names, int s,
                        Onnx__ValueInfoProto **list, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    int v = list[i]->name ? map_get(&names->values, s, list[i]->name) : -1;
+    if (i + MAP_FETCH < count)
+      map_fetch(list[i + MAP_FETCH]->name);
+    if (i + MAP_AHEAD < count)
+      map_announce(&names->values, s, text_of(list[i + MAP_AHEAD]->name));
+    int v = map_get(&names->values, s, text_of(list[i]->name));
     if (v < 0)
       continue;
-    note_info(w, list[i], value_text(w, v));
-    names->missing[s] -= !names->declared[v] && w->graph->values[v].origin == ORIGIN_NODE;
-    names->declared[v] = true;
+    note_info(notes->w, list[i], value_note(notes, v));
+    names->n_missing[s] -= names->missing[v];
+    names->missing[v] = false;
   }
 }
 
@@ -142,54 +209,54 @@ static Onnx__ValueInfoProto *new_info(struct rewrite *w, int v) {
   type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
   type->tensor_type = tensor;
   info->type = type;
-  info->name = arena_strdup(w->arena, name_now(w, v));
+  info->name = name_now(w, v);
   return info;
 }
 
 // Makes room in every graph, then declares what is missing, in id order.
-static void declare_others(struct rewrite *w, const struct narrow_names *names) {
+static void declare_others(struct notes *notes, const struct narrow_names *names) {
+  struct rewrite *w = notes->w;
   for (int s = 0; s < w->graph->n_scopes; s++) {
     Onnx__GraphProto *graph = w->graph->scopes[s].graph;
-    if (!graph || names->missing[s] == 0)
+    if (!graph || names->n_missing[s] == 0)
       continue;
     Onnx__ValueInfoProto **list =
-        arena_array(w->arena, graph->n_value_info + names->missing[s], sizeof *list);
+        arena_array(w->arena, graph->n_value_info + names->n_missing[s], sizeof *list);
     for (size_t i = 0; i < graph->n_value_info; i++)
       list[i] = graph->value_info[i];
     graph->value_info = list;
   }
   for (int v = 0; v < w->graph->n_values; v++) {
-    const struct value *value = &w->graph->values[v];
-    Onnx__GraphProto *graph = w->graph->scopes[value->scope].graph;
-    announce_after(w, &names->values, v);
-    if (!graph || value->origin != ORIGIN_NODE || names->declared[v] ||
-        map_get(&names->values, value->scope, name_now(w, v)) != v)
+    Onnx__GraphProto *graph = w->graph->scopes[w->graph->values[v].scope].graph;
+    if (!graph || !names->missing[v])
       continue;
     Onnx__ValueInfoProto *info = new_info(w, v);
-    note_info(w, info, value_text(w, v));
+    note_info(w, info, value_note(notes, v));
     graph->value_info[graph->n_value_info++] = info;
   }
 }
 
-static void note_tensors(struct rewrite *w) {
+static void note_tensors(struct notes *notes) {
+  struct rewrite *w = notes->w;
   struct narrow_names names;
   find_names(w, &names);
   for (int s = 0; s < w->graph->n_scopes; s++) {
     Onnx__GraphProto *graph = w->graph->scopes[s].graph;
     if (!graph)
       continue;
-    note_infos(w, &names, s, graph->input, graph->n_input);
-    note_infos(w, &names, s, graph->output, graph->n_output);
-    note_infos(w, &names, s, graph->value_info, graph->n_value_info);
-    note_initializers(w, s);
+    note_infos(notes, &names, s, graph->input, graph->n_input);
+    note_infos(notes, &names, s, graph->output, graph->n_output);
+    note_infos(notes, &names, s, graph->value_info, graph->n_value_info);
+    note_initializers(notes, s);
   }
-  declare_others(w, &names);
+  declare_others(notes, &names);
 }
 
 enum status pass_metadata(struct rewrite *w, struct diag *d) {
   (void)d;
-  note_nodes(w);
-  note_tensors(w);
+  struct notes notes = {.w = w, .index.arena = w->arena};
+  note_nodes(&notes);
+  note_tensors(&notes);
   note_model(w);
   return STATUS_OK;
 }

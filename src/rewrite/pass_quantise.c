@@ -109,7 +109,7 @@ static void keep_rectifier(struct rewrite *w, int v) {
   max->input = arena_array(w->arena, max->n_input, sizeof *max->input);
   max->input[0] = input;
   add_input(w, max, 1, name);
-  rewrite_note(w, max, "was Relu, which ONNX Runtime drops in front of a QuantizeLinear");
+  rewrite_say(w, max, "was Relu, which ONNX Runtime drops in front of a QuantizeLinear");
 }
 
 static void add_quantise(struct rewrite *w, int v, struct pair *pair) {
@@ -124,9 +124,9 @@ static void add_quantise(struct rewrite *w, int v, struct pair *pair) {
   add_input(w, node, 1, scale_in(w, v, pair, (struct copy){stored->format, stored->scale_log2}));
   add_input(w, node, 2, pair->zero_point);
   proto_add_int(w->arena, node, "saturate", 1);
-  rewrite_note(w, node,
-               arena_printf(w->arena, "added: %s in %s", value->name,
-                            formats[w->plan->operand_format].name));
+  rewrite_say(w, node,
+              arena_printf(w->arena, "added: %s in %s", value->name,
+                           formats[w->plan->operand_format].name));
   rewrite_add_node(w, v, node);
   w->report->quantised++;
 }
@@ -145,7 +145,7 @@ static const char *add_dequantise(struct rewrite *w, int v, struct pair *pair, s
   add_input(w, node, 0, pair->codes);
   add_input(w, node, 1, scale);
   add_input(w, node, 2, pair->zero_point);
-  rewrite_note(w, node, arena_printf(w->arena, "added: %s in %s", w->graph->values[v].name, to));
+  rewrite_say(w, node, arena_printf(w->arena, "added: %s in %s", w->graph->values[v].name, to));
   rewrite_add_node(w, v, node);
   w->report->dequantised++;
   return end->value;

@@ -62,8 +62,8 @@ static const char *add_dequantise(struct rewrite *w, const struct weighing *t, s
   node->input[1] = arena_strdup(w->arena, add_scales(w, t, copy));
   proto_add_int(w->arena, node, "axis", t->operand->axis);
   proto_add_int(w->arena, node, "block_size", t->operand->block_size);
-  rewrite_note(w, node,
-               arena_printf(w->arena, "added: %s in %s", w->graph->values[t->value].name, to));
+  rewrite_say(w, node,
+              arena_printf(w->arena, "added: %s in %s", w->graph->values[t->value].name, to));
   rewrite_add_node(w, t->value, node);
   w->report->dequantised++;
   return output;

@@ -34,14 +34,17 @@ static const struct {
 // `wanted`, or with a number behind it, so that no value and no node of the model is called so. The
 // map holds the number to try next: many scopes may use one name.
 const char *rewrite_new_name(struct rewrite *w, const char *wanted) {
-  const char *name = wanted;
-  int next = map_get(&w->names, 0, wanted);
-  if (next >= 0) {
-    do
-      name = arena_printf(w->arena, "%s_%d", wanted, next++);
-    while (map_get(&w->names, 0, name) >= 0);
-    map_put(&w->names, 0, wanted, next);
+  int *next = map_slot(&w->names, 0, wanted);
+  if (*next < 0) {
+    *next = FIRST_SUFFIX;
+    return wanted;
   }
+  const char *name;
+  int number = *next;
+  do
+    name = arena_printf(w->arena, "%s_%d", wanted, number++);
+  while (map_get(&w->names, 0, name) >= 0);
+  *next = number;
   map_put(&w->names, 0, name, FIRST_SUFFIX);
   return name;
 }
@@ -83,16 +86,25 @@ bool rewrite_has_metadata(const struct rewrite *w) {
   return w->model->proto->ir_version >= 10;
 }
 
-void rewrite_describe(struct rewrite *w, char **doc_string, const char *text) {
-  if (!*doc_string || !(*doc_string)[0])
-    *doc_string = arena_printf(w->arena, "narrowcast: %s", text);
+struct note rewrite_note(struct rewrite *w, const char *text) {
+  return (struct note){.doc_string = arena_printf(w->arena, "narrowcast: %s", text),
+                       .entry = proto_entry(w->arena, "narrowcast", text)};
 }
 
-void rewrite_note(struct rewrite *w, Onnx__NodeProto *node, const char *text) {
+void rewrite_describe(char **doc_string, struct note note) {
+  if (!*doc_string || !(*doc_string)[0])
+    *doc_string = note.doc_string;
+}
+
+void rewrite_note_node(struct rewrite *w, Onnx__NodeProto *node, struct note note) {
   if (rewrite_has_metadata(w))
-    proto_set_entry(w->arena, &node->metadata_props, &node->n_metadata_props, "narrowcast", text);
+    proto_set_entry(w->arena, &node->metadata_props, &node->n_metadata_props, note.entry);
   else
-    rewrite_describe(w, &node->doc_string, text);
+    rewrite_describe(&node->doc_string, note);
+}
+
+void rewrite_say(struct rewrite *w, Onnx__NodeProto *node, const char *text) {
+  rewrite_note_node(w, node, rewrite_note(w, text));
 }
 
 // Adds a copy of a constant under a new name: an initializer where the scope has such, else a
@@ -265,11 +277,15 @@ static void collect_names(struct rewrite *w) {
   w->names.arena = w->arena;
   map_reserve(&w->names, (size_t)g->n_values + (size_t)g->n_nodes);
   for (int v = 0; v < g->n_values; v++) {
+    if (v + MAP_FETCH < g->n_values)
+      map_fetch(g->values[v + MAP_FETCH].name);
     if (v + MAP_AHEAD < g->n_values)
       map_announce(&w->names, 0, g->values[v + MAP_AHEAD].name);
     map_put(&w->names, 0, g->values[v].name, FIRST_SUFFIX);
   }
   for (int n = 0; n < g->n_nodes; n++) {
+    if (n + MAP_FETCH < g->n_nodes)
+      map_fetch(g->nodes[n + MAP_FETCH].proto->name);
     if (n + MAP_AHEAD < g->n_nodes && g->nodes[n + MAP_AHEAD].proto->name)
       map_announce(&w->names, 0, g->nodes[n + MAP_AHEAD].proto->name);
     if (g->nodes[n].proto->name)
