@@ -44,6 +44,7 @@ enum reason {
   REASON_NOT_SMALLER,   // a weight with its blocks' scales takes no fewer bytes
   REASON_SCORES,        // scores inside attention may leave the range
   REASON_BITS,          // sees the bits of a value, which would be others
+  REASON_UNUSED,        // nothing that the model gives out depends on it
   REASON_COUNT
 };
 const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"

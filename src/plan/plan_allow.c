@@ -50,6 +50,55 @@ static void find_shape_math(struct planner *pl) {
     }
 }
 
+// ---- nodes that nothing depends on ----
+
+struct pending {
+  const struct graph *graph;
+  bool *used;    // by node
+  bool *called;  // by scope: a function that a used node calls
+  int *nodes;
+  int count;
+};
+
+static void use_value(struct pending *p, int v) {
+  int n = v >= 0 ? p->graph->values[v].producer : -1;
+  if (n < 0 || p->used[n])
+    return;
+  p->used[n] = true;
+  p->nodes[p->count++] = n;
+}
+
+static void use_outputs(struct pending *p, int s) {
+  const struct scope *scope = &p->graph->scopes[s];
+  for (int i = 0; i < scope->n_outputs; i++)
+    use_value(p, scope->outputs[i]);
+}
+
+// Backwards from the outputs of the model and from what a training step reads; into the bodies of
+// nodes that are used, and once into each function that one calls. What is left over no engine
+// runs, but some look at its types, and refuse what they do not expect there.
+static void find_used(struct planner *pl) {
+  const struct graph *g = pl->graph;
+  struct pending p = {.graph = g, .used = pl->used};
+  p.nodes = arena_array(pl->arena, (size_t)g->n_nodes, sizeof *p.nodes);
+  p.called = arena_array(pl->arena, (size_t)g->n_scopes, sizeof *p.called);
+  use_outputs(&p, 0);
+  for (int v = 0; v < g->n_values; v++)
+    if (g->values[v].trained)
+      use_value(&p, v);
+  while (p.count > 0) {
+    const struct node *node = &g->nodes[p.nodes[--p.count]];
+    for (int k = 0; k < node->n_inputs; k++)
+      use_value(&p, node->inputs[k]);
+    for (int b = 0; b < node->n_bodies; b++)
+      use_outputs(&p, node->bodies[b]);
+    if (node->function >= 0 && !p.called[node->function]) {
+      p.called[node->function] = true;
+      use_outputs(&p, node->function);
+    }
+  }
+}
+
 // ---- what a node may run in ----
 
 // Whether v, which node n reads or makes and which fails as it is, would pass at a scale that n
@@ -320,6 +369,8 @@ enum reason allow_reason(const struct planner *pl, int n) {
                   graph_is_constant(pl->graph, node->outputs[0]);
   if (constant || !touches_fp32(pl->graph, node))
     return REASON_NOT_FLOAT;  // a constant is planned as a value, by its readers
+  if (!pl->used[n])
+    return REASON_UNUSED;
   if (does_shape_math(pl, node))
     return REASON_SHAPE_MATH;
   if (!node->schema && node->function < 0)
@@ -398,10 +449,12 @@ enum status allow_find(struct planner *pl, int n, struct diag *d) {
 void allow_init(struct planner *pl) {
   int n_values = pl->graph->n_values, n_nodes = pl->graph->n_nodes;
   pl->shape_math = arena_array(pl->arena, (size_t)n_values, sizeof *pl->shape_math);
+  pl->used = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->used);
   pl->before_fault = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->before_fault);
   pl->allowed = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->allowed);
   pl->scaled = arena_array(pl->arena, (size_t)n_values, sizeof *pl->scaled);
   pl->denied = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->denied);
   pl->converted = plan_is_converted(pl->graph);
   find_shape_math(pl);
+  find_used(pl);
 }

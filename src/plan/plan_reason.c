@@ -39,6 +39,7 @@ static const struct {
                             "with the scales of its blocks a weight would be no smaller"},
     [REASON_SCORES] = {"scores", "scores of this attention may leave the format's range"},
     [REASON_BITS] = {"bits", "sees the bits of a value, which are others in another format"},
+    [REASON_UNUSED] = {"unused", "nothing that the model gives out depends on it"},
     [REASON_POLYMORPHIC] = {"polymorphic",
                             "its function is called with different types or without a value"},
 };

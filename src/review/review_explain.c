@@ -45,6 +45,7 @@ static const char *const remedies[REASON_COUNT] = {
     [REASON_NOT_SMALLER] = "longer blocks, or none: \"block_size\" of \"weights\" in the policy",
     [REASON_SCORES] = "smaller queries or keys, or bf16 in the ladder",
     [REASON_BITS] = "nothing: it needs the bits of fp32",
+    [REASON_UNUSED] = "an output that depends on it",
     [REASON_POLYMORPHIC] = "a function that is called with one type only",
 };
 

@@ -340,8 +340,8 @@ static void rewrite_takes_a_name_that_many_scopes_use(void **state) {
       build_output(&f->b, "t", "float[2,2]");
       build_graph_end(&f->b);
     }
+    build_output(&f->b, y, "float[2,2]");
   }
-  build_output(&f->b, "y0", "float[2,2]");
   planning_all(f);
   assert_int_equal(f->report.casts, 2 * COUNT + 1);
 }

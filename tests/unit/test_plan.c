@@ -646,9 +646,40 @@ static void plan_takes_a_node_with_many_inputs(void **state) {
   expect(f, "y", FORMAT_FP16, REASON_NONE);
 }
 
+// Also the bodies of a branch that nobody reads, which read what others do.
+static void nodes_that_no_output_depends_on_stay_as_they_are(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2,2]");
+  build_input(&f->b, "go", "bool[]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "MatMul", "h w", "idle");
+  build_node(&f->b, "MatMul", "idle w", "last");
+  Onnx__NodeProto *n = build_node(&f->b, "If", "go", "chosen");
+  build_graph_begin(&f->b, n, "then_branch");
+  build_node(&f->b, "MatMul", "h w", "inside");
+  build_output(&f->b, "inside", "float[2,2]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, n, "else_branch");
+  build_node(&f->b, "Neg", "h", "negative");
+  build_output(&f->b, "negative", "float[2,2]");
+  build_graph_end(&f->b);
+  build_node(&f->b, "MatMul", "h w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  expect(f, "h", FORMAT_FP16, REASON_NONE);
+  expect(f, "y", FORMAT_FP16, REASON_NONE);
+  expect(f, "idle", FORMAT_FP32, REASON_UNUSED);
+  expect(f, "last", FORMAT_FP32, REASON_UNUSED);
+  for (int i = 0; i < f->g.n_nodes; i++)
+    if (f->g.nodes[i].scope > 0)
+      assert_int_equal(f->p.nodes[i].reason, REASON_UNUSED);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
+      TEST(nodes_that_no_output_depends_on_stay_as_they_are),
       TEST(plan_gives_the_class_of_the_first_rule_that_matches),
       TEST(plan_pins_reductions_and_softmax_between_narrow_nodes),
       TEST(plan_narrows_normalisations_that_are_defined_to_sum_in_fp32),

@@ -37,6 +37,7 @@ static const char *const names[VALUES] = {"i0", "i1", "v0", "v1", "v2", "v3", "v
 
 static void draw_sketch(struct sketch *s, uint64_t *state) {
   static const int arity[KINDS] = {[PRODUCT] = 1, [SUM] = 2, [JOIN] = 3, [RELU] = 1, [PINNED] = 1};
+  bool read[VALUES] = {false};
   memset(s, 0, sizeof *s);
   s->n_nodes = 1 + (int)draw(state, NODES);
   s->narrow_inputs = draw(state, 4) == 0;
@@ -54,8 +55,11 @@ static void draw_sketch(struct sketch *s, uint64_t *state) {
     for (int k = 0; k < s->n_inputs[n]; k++) {
       int last = INPUTS + n - 1, back = (int)draw(state, draw(state, 3) ? 3 : VALUES);
       s->inputs[n][k] = back > last ? 0 : last - back;
+      read[s->inputs[n][k]] = true;
     }
   }
+  for (int v = INPUTS; v < INPUTS + s->n_nodes; v++)  // else nobody needs it
+    s->given_out[v] = s->given_out[v] || !read[v];
 }
 
 static void build_sketch(struct planning *f, const struct sketch *s) {
