@@ -35,14 +35,15 @@ void map_put(struct map *m, int space, const char *key, int value);
 // that adds a key.
 int *map_slot(struct map *m, int space, const char *key);
 
-// Says that the key is looked up or added soon. In a large model each look-up waits for memory, for
-// the text of its key and then for its slot; a loop that fetches the keys MAP_FETCH elements before
-// it comes to them, and announces them MAP_AHEAD before, waits for many at once.
+// Says that the key is looked up or added soon. In a large model each look-up waits for memory: for
+// the message that has the key, for the key's text, for its slot. A loop that fetches the messages
+// MAP_FAR elements before it comes to them, and the texts MAP_FETCH before, and announces the keys
+// MAP_AHEAD before, waits for many at once.
 void map_announce(const struct map *m, int space, const char *key);
-enum { MAP_AHEAD = 8, MAP_FETCH = 2 * MAP_AHEAD };
+enum { MAP_AHEAD = 8, MAP_FETCH = 2 * MAP_AHEAD, MAP_FAR = 3 * MAP_AHEAD };
 
-static inline void map_fetch(const char *key) {
-  __builtin_prefetch(key);
+static inline void map_fetch(const void *place) {
+  __builtin_prefetch(place);
 }
 
 // Makes room for so many keys, so that the map need not grow on the way there.

@@ -274,6 +274,8 @@ static enum status define_bodies(struct builder *b, int n) {
 static bool *find_named(struct builder *b, int scope, Onnx__NodeProto **nodes, size_t count) {
   bool *named = arena_array(b->scratch, count, sizeof *named);
   for (size_t i = 0; i < count; i++) {
+    if (i + MAP_FAR < count)
+      map_fetch(nodes[i + MAP_FAR]);
     if (i + MAP_FETCH < count)
       map_fetch(nodes[i + MAP_FETCH]->name);
     if (i + MAP_AHEAD < count)
@@ -303,6 +305,8 @@ static enum status define_nodes(struct builder *b, int scope, Onnx__NodeProto **
     TRY(reserve(b, &array, &b->g->capacity_nodes, &b->g->n_nodes, sizeof *b->g->nodes, &n));
     b->g->nodes = array;
     nodes[i] = n;
+    if (i + MAP_FAR < count)
+      map_fetch(protos[i + MAP_FAR]);
     if (i + MAP_FETCH < count)
       fetch(protos[i + MAP_FETCH]->output, protos[i + MAP_FETCH]->n_output);
     if (i + MAP_AHEAD < count)
@@ -610,6 +614,8 @@ static enum status resolve(struct builder *b) {
   struct arena scratch = {0};
   enum status status = STATUS_OK;
   for (int n = 0; n < b->g->n_nodes && status == STATUS_OK; n++) {
+    if (n + MAP_FAR < b->g->n_nodes)
+      map_fetch(b->g->nodes[n + MAP_FAR].proto);
     if (n + MAP_FETCH < b->g->n_nodes) {
       const struct node *later = &b->g->nodes[n + MAP_FETCH];
       fetch(later->proto->input, later->proto->n_input);

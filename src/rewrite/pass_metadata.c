@@ -77,6 +77,8 @@ static void note_nodes(struct notes *notes) {
   struct rewrite *w = notes->w;
   for (int n = 0; n < w->graph->n_nodes; n++) {
     const struct node_plan *node = &w->plan->nodes[n];
+    if (n + MAP_AHEAD < w->graph->n_nodes)
+      map_fetch(w->graph->nodes[n + MAP_AHEAD].proto);
     if (node->format == FORMAT_FP32 && !node->narrow_operands)
       continue;
     struct cause cause = {.format = node->format,
@@ -142,40 +144,38 @@ static void note_initializers(struct notes *notes, int s) {
 // Values that are stored narrow, by the name that they have now in their scope.
 struct narrow_names {
   struct map values;
+  char **now;         // by value, narrow or not
   bool *missing;      // by value: made by a node, and not declared
   size_t *n_missing;  // by scope
 };
 
-static char *name_now(const struct rewrite *w, int v) {
-  const struct value *value = &w->graph->values[v];
-  return value->origin == ORIGIN_NODE
-             ? w->graph->nodes[value->producer].proto->output[value->output]
-             : (char *)value->name;
-}
-
-// Before value v's name is looked up.
-static void announce_after(const struct rewrite *w, const struct map *names, int v) {
-  if (v + MAP_FETCH < w->graph->n_values)
-    map_fetch(name_now(w, v + MAP_FETCH));
-  if (v + MAP_AHEAD < w->graph->n_values)
-    map_announce(names, w->graph->values[v + MAP_AHEAD].scope, name_now(w, v + MAP_AHEAD));
-}
-
 static void find_names(struct rewrite *w, struct narrow_names *names) {
-  size_t values = (size_t)w->graph->n_values;
-  *names = (struct narrow_names){
-      .values.arena = w->arena,
-      .missing = arena_array(w->arena, values, sizeof *names->missing),
-      .n_missing = arena_array(w->arena, (size_t)w->graph->n_scopes, sizeof *names->n_missing),
-  };
-  map_reserve(&names->values, values);
-  for (int v = 0; v < w->graph->n_values; v++) {
-    const struct value *value = &w->graph->values[v];
-    announce_after(w, &names->values, v);
+  const struct graph *g = w->graph;
+  for (int v = 0; v < g->n_values; v++)
+    names->now[v] = (char *)g->values[v].name;
+  for (int n = 0; n < g->n_nodes; n++) {
+    if (n + MAP_FAR < g->n_nodes)
+      map_fetch(g->nodes[n + MAP_FAR].proto);
+    const struct node *node = &g->nodes[n];
+    for (int k = 0; k < node->n_outputs; k++)
+      if (node->outputs[k] >= 0)
+        names->now[node->outputs[k]] = node->proto->output[k];
+  }
+}
+
+static void find_narrow(struct rewrite *w, struct narrow_names *names) {
+  const struct graph *g = w->graph;
+  map_reserve(&names->values, (size_t)g->n_values);
+  for (int v = 0; v < g->n_values; v++) {
+    const struct value *value = &g->values[v];
+    if (v + MAP_FETCH < g->n_values)
+      map_fetch(names->now[v + MAP_FETCH]);
+    if (v + MAP_AHEAD < g->n_values)
+      map_announce(&names->values, value[MAP_AHEAD].scope, names->now[v + MAP_AHEAD]);
     if (!w->plan->values[v].considered || rewrite_is_constant(w, v) ||
         rewrite_stored_format(w, v) == FORMAT_FP32)
       continue;
-    map_put(&names->values, value->scope, name_now(w, v), v);
+    map_put(&names->values, value->scope, names->now[v], v);
     names->missing[v] = value->origin == ORIGIN_NODE;
     names->n_missing[value->scope] += names->missing[v];
   }
@@ -197,7 +197,7 @@ static void note_infos(struct notes *notes, struct narrow_names *names, int s,
   }
 }
 
-static Onnx__ValueInfoProto *new_info(struct rewrite *w, int v) {
+static Onnx__ValueInfoProto *new_info(struct rewrite *w, int v, char *name) {
   Onnx__ValueInfoProto *info = arena_alloc(w->arena, sizeof *info);
   Onnx__TypeProto *type = arena_alloc(w->arena, sizeof *type);
   Onnx__TypeProto__Tensor *tensor = arena_alloc(w->arena, sizeof *tensor);
@@ -209,7 +209,7 @@ static Onnx__ValueInfoProto *new_info(struct rewrite *w, int v) {
   type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
   type->tensor_type = tensor;
   info->type = type;
-  info->name = name_now(w, v);
+  info->name = name;
   return info;
 }
 
@@ -230,7 +230,7 @@ static void declare_others(struct notes *notes, const struct narrow_names *names
     Onnx__GraphProto *graph = w->graph->scopes[w->graph->values[v].scope].graph;
     if (!graph || !names->missing[v])
       continue;
-    Onnx__ValueInfoProto *info = new_info(w, v);
+    Onnx__ValueInfoProto *info = new_info(w, v, names->now[v]);
     note_info(w, info, value_note(notes, v));
     graph->value_info[graph->n_value_info++] = info;
   }
@@ -238,8 +238,13 @@ static void declare_others(struct notes *notes, const struct narrow_names *names
 
 static void note_tensors(struct notes *notes) {
   struct rewrite *w = notes->w;
-  struct narrow_names names;
+  size_t values = (size_t)w->graph->n_values, scopes = (size_t)w->graph->n_scopes;
+  struct narrow_names names = {.values.arena = w->arena,
+                               .now = arena_array(w->arena, values, sizeof *names.now),
+                               .missing = arena_array(w->arena, values, sizeof *names.missing),
+                               .n_missing = arena_array(w->arena, scopes, sizeof *names.n_missing)};
   find_names(w, &names);
+  find_narrow(w, &names);
   for (int s = 0; s < w->graph->n_scopes; s++) {
     Onnx__GraphProto *graph = w->graph->scopes[s].graph;
     if (!graph)

@@ -284,6 +284,8 @@ static void collect_names(struct rewrite *w) {
     map_put(&w->names, 0, g->values[v].name, FIRST_SUFFIX);
   }
   for (int n = 0; n < g->n_nodes; n++) {
+    if (n + MAP_FAR < g->n_nodes)
+      map_fetch(g->nodes[n + MAP_FAR].proto);
     if (n + MAP_FETCH < g->n_nodes)
       map_fetch(g->nodes[n + MAP_FETCH].proto->name);
     if (n + MAP_AHEAD < g->n_nodes && g->nodes[n + MAP_AHEAD].proto->name)
