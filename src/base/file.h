@@ -37,8 +37,10 @@ bool file_changed(const char *path, const struct file_stamp *before);
 // True unless the path leads to that file still, and it was not written to: for what is read again.
 bool file_is_other(const char *path, const struct file_stamp *before);
 
-// The path that stands for standard output, which is written to as it is, without a temporary file.
+// Paths that are written to as they are, without a temporary file: the one that stands for standard
+// output, and that of the device that keeps nothing. Other devices are refused.
 #define FILE_STDOUT "-"
+#define FILE_NULL   "/dev/null"
 
 // A file in the making. Where the file system can, it has no name until it is complete, and else
 // ".narrowcast-<pid>-<k>.tmp" beside its place; such a file that no process holds any more is

@@ -33,6 +33,11 @@ static bool is_stdout(const char *path) {
   return strcmp(path, FILE_STDOUT) == 0;
 }
 
+// What is there already, and is only written to: nothing is replaced.
+static bool is_passed_on(const char *path) {
+  return is_stdout(path) || strcmp(path, FILE_NULL) == 0;
+}
+
 // Temporary files in the making, for file_remove_pending: the only state of the process that the
 // library keeps, since a signal handler has no other way to find them.
 enum { MOST_PENDING = 8 };
@@ -211,7 +216,7 @@ static enum status check_path(const char **path, char target[PATH_MAX], struct d
 
 enum status file_check_place(const char *path, struct diag *d) {
   char target[PATH_MAX], folder[PATH_MAX];
-  if (is_stdout(path))
+  if (is_passed_on(path))
     return STATUS_OK;
   TRY(check_path(&path, target, d));
   folder_of(path, folder);
@@ -237,21 +242,22 @@ enum status file_check_place(const char *path, struct diag *d) {
   return diag_fail(d, STATUS_IO, "cannot be written: its folder %s: %s", folder, strerror(error));
 }
 
-// Standard output is what the caller opened, and is only passed on to.
-static enum status begin_stdout(struct file_writer *w, struct diag *d) {
-  snprintf(w->path, sizeof w->path, "%s", FILE_STDOUT);
+// Standard output is what the caller opened.
+static enum status begin_passed_on(struct file_writer *w, const char *path, struct diag *d) {
+  snprintf(w->path, sizeof w->path, "%s", path);
   w->temporary[0] = '\0';
   fflush(stdout);
-  int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  int fd =
+      is_stdout(path) ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_WRONLY | O_CLOEXEC);
   w->out = fd < 0 ? NULL : fdopen(fd, "wb");
-  return w->out ? STATUS_OK : fail_errno(d, FILE_STDOUT);
+  return w->out ? STATUS_OK : fail_errno(d, path);
 }
 
 enum status file_begin(struct file_writer *w, const char *path, struct diag *d) {
   char target[PATH_MAX];
   w->out = NULL;
-  if (is_stdout(path))
-    return begin_stdout(w, d);
+  if (is_passed_on(path))
+    return begin_passed_on(w, path, d);
   TRY(check_path(&path, target, d));
   memcpy(w->path, path, strlen(path) + 1);
   const char *sync = getenv("NARROWCAST_SYNC");
@@ -296,7 +302,7 @@ void file_set_path(struct file_writer *w, const char *path) {
 // ---- Ending ----
 
 enum status file_sync(struct file_writer *w, struct diag *d) {
-  bool to_disk = !is_stdout(w->path) && !w->lazy;
+  bool to_disk = !is_passed_on(w->path) && !w->lazy;
   // A failed write leaves its mark on the stream, so that callers need not look at each one.
   errno = 0;
   if (fflush(w->out) == 0 && !ferror(w->out) && (!to_disk || fsync(fileno(w->out)) == 0))
@@ -337,7 +343,7 @@ static void sync_folder(const char *path) {
 }
 
 enum status file_commit(struct file_writer *w, struct diag *d) {
-  if (is_stdout(w->path)) {
+  if (is_passed_on(w->path)) {
     TRY(file_sync(w, d));
     fclose(w->out);
     w->out = NULL;

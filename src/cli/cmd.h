@@ -64,6 +64,7 @@ struct command {
   const char *summary;    // one line
   const char *details;    // paragraphs for --help
   uint64_t options;       // that it takes, besides --help: bit 1 << OPTION_...
+  uint64_t required;      // of these: those that `needed` tells of
   bool writes_text;       // the file of -o, which then may be "-", standard output
   const char *output;     // where that goes without -o; NULL: nowhere, or it has no -o
   command_run *run;

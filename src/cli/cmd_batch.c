@@ -92,10 +92,6 @@ static enum status check_summary(struct run *r, const char *out) {
 
 enum status command_batch(struct run *r) {
   const struct settings *s = r->settings;
-  if (!s->output) {
-    diag_hint(r->diag, "Everything goes to one folder: --out DIR.");
-    return diag_fail(r->diag, STATUS_USAGE, "batch needs --out");
-  }
   if (strcmp(s->model, "merge") == 0)
     return merge(r);
   if (s->n_arguments > 1)

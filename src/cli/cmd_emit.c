@@ -5,12 +5,9 @@
 
 #include <string.h>
 
-static enum status check_arguments(struct run *r) {
+static enum status check_tool(struct run *r) {
   static const char *const tools[] = {"tensorrt", "onnxruntime", NULL};
   const struct settings *s = r->settings;
-  if (!s->output || !s->tool)
-    return diag_fail(r->diag, STATUS_USAGE,
-                     "emit needs --for tensorrt or --for onnxruntime, and -o FILE");
   for (int i = 0; tools[i]; i++)
     if (strcmp(s->tool, tools[i]) == 0)
       return STATUS_OK;
@@ -21,7 +18,7 @@ static enum status check_arguments(struct run *r) {
 
 enum status command_emit(struct run *r) {
   const struct settings *s = r->settings;
-  TRY(check_arguments(r));
+  TRY(check_tool(r));
   TRY(run_check_outputs(r, &s->output, 1));
   struct review plan;
   TRY(review_read(&plan, s->model, &r->arena, r->diag));

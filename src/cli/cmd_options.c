@@ -276,8 +276,9 @@ static enum status refuse_option(int returned, const char *given, const struct c
   return unknown_option(arena_printf(a, "-%c", optopt), command, a, d);
 }
 
+// *given: bit 1 << OPTION_... of each that was.
 static enum status take_options(struct settings *s, const struct command *command, int argc,
-                                char **argv, bool *help, struct arena *a, struct diag *d) {
+                                char **argv, uint64_t *given, struct arena *a, struct diag *d) {
   struct getopt_table table;
   make_getopt_table(&table, command);
   opterr = 0;
@@ -287,7 +288,7 @@ static enum status take_options(struct settings *s, const struct command *comman
     if (returned == ':' || returned == '?')
       return refuse_option(returned, argv[optind - 1], command, a, d);
     enum option_id id = option_of(returned);
-    *help = *help || id == OPTION_HELP;
+    *given |= UINT64_C(1) << id;
     TRY(apply(s, id, optarg, a, d));
     while (id == OPTION_CHECKPOINTS && optind < argc && argv[optind][0] != '-')  // all that follow
       TRY(apply(s, id, argv[optind++], a, d));
@@ -325,6 +326,29 @@ static enum status take_arguments(struct settings *s, const struct command *comm
   return STATUS_OK;
 }
 
+// Names each option that is missing, as its help does.
+static enum status check_required(const struct command *command, uint64_t given, struct arena *a,
+                                  struct diag *d) {
+  const char *missing = NULL;
+  for (int i = 0; i < OPTION_COUNT; i++) {
+    if (!(command->required & ~given & UINT64_C(1) << i))
+      continue;
+    const struct option_text *o = &options[i];
+    const char *one = o->letter ? arena_printf(a, "-%c %s", o->letter, o->argument)
+                                : arena_printf(a, "--%s %s", o->name, o->argument);
+    missing = missing ? arena_printf(a, "%s and %s", missing, one) : one;
+  }
+  if (!missing)
+    return STATUS_OK;
+  char usage[128];
+  diag_hint(d, "%sUsage: narrowcast %s%s [options]",
+            command->required & ~given & UINT64_C(1) << OPTION_PLAN
+                ? "`narrowcast plan MODEL` makes one. "
+                : "",
+            command->name, command_usage(command, usage));
+  return diag_fail(d, STATUS_USAGE, "%s needs %s", command->name, missing);
+}
+
 // Options that exclude or need each other.
 static enum status check_together(const struct settings *s, struct diag *d) {
   if (s->to_stdout && s->json)
@@ -348,11 +372,17 @@ static enum status check_together(const struct settings *s, struct diag *d) {
 
 enum status options_parse(struct settings *s, const struct command *command, int argc, char **argv,
                           bool *help, struct arena *a, struct diag *d) {
-  TRY(take_options(s, command, argc, argv, help, a, d));
+  uint64_t given = 0;
+  TRY(take_options(s, command, argc, argv, &given, a, d));
+  *help = given >> OPTION_HELP & 1;
   if (*help)
     return STATUS_OK;
   TRY(take_arguments(s, command, argc - optind, argv + optind, d));
-  s->to_stdout = s->output && strcmp(s->output, FILE_STDOUT) == 0 && command->writes_text;
+  TRY(check_required(command, given, a, d));
+  s->writes_text = command->writes_text;
+  if (s->output && strcmp(s->output, "/dev/stdout") == 0 && s->writes_text)
+    s->output = FILE_STDOUT;
+  s->to_stdout = s->output && strcmp(s->output, FILE_STDOUT) == 0 && s->writes_text;
   return check_together(s, d);
 }
 

@@ -3,10 +3,6 @@
 #include "summary.h"
 
 enum status command_rewrite(struct run *r) {
-  if (!r->settings->plan) {
-    diag_hint(r->diag, "make one with `narrowcast plan`");
-    return diag_fail(r->diag, STATUS_USAGE, "rewrite needs --plan FILE");
-  }
   if (r->settings->check && r->settings->output)
     return diag_fail(r->diag, STATUS_USAGE, "--check writes nothing: leave -o out");
   TRY(run_load_model(r));

@@ -4,10 +4,6 @@
 #include "summary.h"
 
 enum status command_verify(struct run *r) {
-  if (!r->settings->plan) {
-    diag_hint(r->diag, "make one with `narrowcast plan`");
-    return diag_fail(r->diag, STATUS_USAGE, "verify needs --plan FILE");
-  }
   TRY(run_load_model(r));
   TRY(run_check_outputs(r, &r->settings->output, 1));
   TRY(run_read_plan(r));

@@ -345,9 +345,17 @@ static const char *location_fault(const char *location) {
   return external_location_fault(location);
 }
 
+static enum status check_place(const struct saver *s) {
+  if (strcmp(s->path, FILE_NULL) != 0)
+    return STATUS_OK;
+  diag_at(s->d, s->path, NULL, NULL);
+  return diag_fail(s->d, STATUS_IO, "no place for a model, which may have its weights beside it");
+}
+
 static enum status save(struct saver *s, struct file_writer *out) {
   const char *fault;
   s->location = arena_printf(&s->arena, "%s.%0*d%s", file_base(s->path), DIGITS, 0, extension);
+  TRY(check_place(s));
   TRY(choose_places(s));
   TRY(model_each_tensor(s->m->proto, save_tensor, s));
   if (s->data.out && (fault = location_fault(s->location))) {
@@ -455,6 +463,7 @@ static bool same_folder(const char *a, const char *b) {
 }
 
 static enum status copy(struct saver *s) {
+  TRY(check_place(s));
   const char *path = s->path, *directory = file_base(path) == path ? "." : beside(s, "");
   TRY(model_each_tensor(s->m->proto, map_external, s));
   if (same_folder(directory, s->m->directory))

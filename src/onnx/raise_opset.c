@@ -5,6 +5,13 @@
 // or a refusal). The table has every change of the last two kinds up to RAISE_OPSET_MOST; that none
 // is missing was checked against all versions of all schemas of ONNX 1.23 and against its list of
 // changes (docs/Changelog.md), and tests run both sides.
+//
+// A pair of QuantizeLinear and DequantizeLinear in int8 keeps its meaning past opset 20, but ONNX
+// Runtime 1.30 and 1.32 then refuse, from level "extended" on, one whose result they move past an
+// Unsqueeze, say: the QuantizeLinear that they insert has an output_dtype of int8 and a zero point
+// of uint8. An output_dtype of our own does not help; to leave out the zero points (of zero) does
+// there, but makes them refuse Add, Concat, Softmax and more, which load as they are. So nothing is
+// written here, and the trial of the result tells that the raise is to blame.
 #include "raise_opset.h"
 
 #include "raise_adapters.h"

@@ -286,6 +286,7 @@ enum status run_trace(struct run *r) {
       .n_feedback = s->n_feedback,
       .rounds = s->steps,
       .recorder = r->recorder,
+      .given = r->model.raised_to ? &r->given : NULL,
   };
   struct feedback *pairs = arena_array(&r->arena, s->n_feedback, sizeof *pairs);
   for (size_t i = 0; i < s->n_feedback; i++)

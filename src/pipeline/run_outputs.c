@@ -90,6 +90,11 @@ static enum status check_path(struct run *r, const char *path) {
     diag_hint(r->diag, "A file of that name is ./-.");
     return diag_fail(r->diag, STATUS_USAGE, "standard output holds the summary: give a path");
   }
+  bool discarded = strcmp(path, FILE_NULL) == 0;
+  if (discarded && !r->settings->writes_text && path == r->settings->output)
+    return refuse(r, path, "no place for a model, which may have its weights in a file beside it");
+  if (discarded)
+    return STATUS_OK;
   TRY(file_check_place(path, r->diag));
   struct arena scratch = {0};
   enum status status = check_inputs(r, path, &scratch);

@@ -44,7 +44,8 @@ struct settings {
 
   // What is written, and how.
   const char *output;
-  bool to_stdout;  // output is "-", and the command's result is text
+  bool writes_text;  // output is one file of text, and no model
+  bool to_stdout;    // output is "-", and text
   const char *save_plan, *save_trace, *save_verdict;
   const char *report;       // where convert writes one
   const char *report_form;  // "html" or "md"

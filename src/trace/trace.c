@@ -377,6 +377,46 @@ static void report_nonfinite(struct run *r, struct graph *g, struct diag *d) {
             t->nonfinite_sample);
 }
 
+static bool loads(const struct model *m, struct engine *engine) {
+  struct arena scratch = {0};
+  struct diag unsaid = {0};
+  struct packed_model packed;
+  struct model copy = clone_model(m, &scratch);
+  struct session *session = NULL;
+  bool ok = clone_pack(&packed, &copy, &scratch, &unsaid) == STATUS_OK;
+  struct session_options options = {.optimisation = OPTIMISE_BASIC, .threads = 1};
+  if (ok) {
+    options.initializers = packed.initializers;
+    options.n_initializers = packed.n_initializers;
+    options.directory = packed.directory;
+    options.lean = packed.large;
+    ok = session_open(&session, engine, packed.bytes, packed.size, &options, &unsaid) == STATUS_OK;
+  }
+  session_close(session);
+  arena_free(&scratch);
+  return ok;
+}
+
+// What is to blame that the engine does not load the model: a raise only if it loads without.
+static void hint_at_model(const struct run *r, struct engine *engine, struct diag *d) {
+  int raised = r->graph->model->raised_to;
+  if (d->hint[0])
+    return;
+  if (!raised || !r->options->given)
+    diag_hint(d,
+              "Does ONNX Runtime load the model elsewhere? Another version (--ort) may know more.");
+  else if (loads(r->options->given, engine))
+    diag_hint(d,
+              "As it was given, it loads the model; raised to opset %d it does not. A lower "
+              "--raise-opset may do, or a newer ONNX Runtime (--ort).",
+              raised);
+  else
+    diag_hint(d,
+              "It does not load the model as it was given either, so raising the opset to %d is "
+              "not what does it. Another version (--ort) may know more.",
+              raised);
+}
+
 static enum status run_session(struct run *r, struct engine *engine, struct diag *d) {
   struct session_options options = {
       .optimisation = OPTIMISE_BASIC,
@@ -390,15 +430,8 @@ static enum status run_session(struct run *r, struct engine *engine, struct diag
   recorder_action(r->options->recorder, "while it loaded the model");
   enum status status =
       session_open(&r->session, engine, r->model->bytes, r->model->size, &options, d);
-  int raised = r->graph->model->raised_to;
-  if (status == STATUS_ENGINE && !d->hint[0] && raised)
-    diag_hint(d,
-              "The model's opset was raised to %d. A newer ONNX Runtime (--ort) may know it, or a "
-              "lower --raise-opset may do.",
-              raised);
-  else if (status == STATUS_ENGINE && !d->hint[0])
-    diag_hint(d,
-              "Does ONNX Runtime load the model elsewhere? Another version (--ort) may know more.");
+  if (status == STATUS_ENGINE)
+    hint_at_model(r, engine, d);
   return status == STATUS_OK ? run_steps(r, d) : status;
 }
 

@@ -27,6 +27,7 @@ struct trace_options {
   size_t n_feedback;
   struct recorder *recorder;  // notes how far it is; may be NULL
   size_t rounds;              // steps to run, over the samples again and again; 0: each sample once
+  const struct model *given;  // the model before its opset was raised; NULL: it was not
 };
 
 // Where something is added into something larger; see trace_updates.c.

@@ -466,6 +466,36 @@ END
   has out '"level": "none"' '"source_fails": true'
 }
 
+# with_random_numbers OPSET: makes m.onnx.
+with_random_numbers() {
+  /usr/bin/python3 - "$1" <<'END'
+import sys, numpy, onnx
+from onnx import helper, numpy_helper
+f = onnx.TensorProto.FLOAT
+w = numpy_helper.from_array(numpy.eye(4, dtype=numpy.float32), "w")
+graph = helper.make_graph(
+    [helper.make_node("MatMul", ["x", "w"], ["a"]),
+     helper.make_node("RandomNormalLike", ["a"], ["r"], name="noise"),
+     helper.make_node("Add", ["a", "r"], ["y"])],
+    "g", [helper.make_tensor_value_info("x", f, [4, 4])],
+    [helper.make_tensor_value_info("y", f, [4, 4])], [w])
+onnx.save(helper.make_model(graph, ir_version=8,
+                            opset_imports=[helper.make_opsetid("", int(sys.argv[1]))]), "m.onnx")
+END
+}
+
+# Engines know the operator's version of opset 22 and have no kernel for it.
+test_a_raise_is_blamed_only_if_the_model_loads_without() {
+  engine_knows_opset 23 || return 0
+  with_random_numbers 13
+  with_code 6 convert m.onnx --raise-opset 22 -o y.onnx
+  has err 'RandomNormalLike' 'As it was given, it loads the model; raised to opset 22 it does not'
+  with_random_numbers 22
+  with_code 6 convert m.onnx --raise-opset 23 -o y.onnx
+  has err 'RandomNormalLike' 'It does not load the model as it was given either'
+  missing y.onnx
+}
+
 test_hazards_are_converted_or_refused_by_name() {
   for policy in fp16 bf16 balanced fp8 fp4 tf32; do
     code=0

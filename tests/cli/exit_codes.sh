@@ -37,6 +37,24 @@ test_code_2_wrong_command_line() {
   missing p.json
 }
 
+test_code_2_names_the_option_that_is_missing() {
+  quietly plan "$model" -o p.json
+  with_code 2 rewrite "$model"
+  has err 'rewrite needs --plan FILE'
+  with_code 2 verify "$model" -o v.json
+  has err 'verify needs --plan FILE'
+  with_code 2 batch .
+  has err 'batch needs --out DIR'
+  with_code 2 emit p.json -o x
+  has err 'emit needs --for tensorrt|onnxruntime'
+  lacks err 'needs.*-o FILE$'
+  with_code 2 emit p.json --for tensorrt
+  has err 'emit needs -o FILE'
+  with_code 2 emit p.json
+  has err 'emit needs --for tensorrt|onnxruntime and -o FILE'
+  holds_only . err out p.json
+}
+
 test_code_3_bad_model() {
   printf 'this is no model\n' >bad.onnx
   for command in inspect plan convert trace; do

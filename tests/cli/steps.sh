@@ -312,6 +312,26 @@ test_text_goes_to_standard_output_for_a_dash() {
   [ "$code" -eq 7 ]
 }
 
+# A model is more than one file where it is large, and has no place there.
+test_text_goes_to_dev_null_and_dev_stdout() {
+  m=$digits/digits.onnx
+  quietly plan "$m" -o p.json
+  quietly plan "$m" -o /dev/stdout
+  same p.json out
+  quietly emit p.json --for tensorrt -o args
+  quietly emit p.json --for tensorrt -o /dev/stdout
+  same args out
+  quietly plan "$m" -o /dev/null
+  quietly report p.json -o /dev/null
+  quietly emit p.json --for tensorrt -o /dev/null
+  quietly convert "$m" --random 1 -o y.onnx --save-plan /dev/null --save-verdict /dev/null
+  for command in convert "rewrite --plan p.json"; do
+    with_code 2 $command "$m" -o /dev/null
+    has err '/dev/null: will not be written: it is no place for a model'
+  done
+  [ -c /dev/null ]
+}
+
 test_summaries_count_one_as_one() {
   quietly convert "$digits/digits.onnx" --random 1 --samples 1 -o m.onnx -q
   has out '1 made-up sample; none held out' 'ranges are those of 1 sample, and claims are judged on those that calibrated'
