@@ -3,6 +3,7 @@
 #include "run.h"
 
 #include <math.h>
+#include <string.h>
 
 // Both models run from here on, the narrow one as the last round of promotion left it.
 static void note_stage(struct run *r, const char *stage) {
@@ -94,6 +95,11 @@ enum status run_verify(struct run *r) {
   return try_result(r);
 }
 
+// Whether the claims were judged on these very samples, and on no others.
+static bool judged_on(const struct run *r, const size_t *steps, size_t count) {
+  return count == r->n_held_out && memcmp(steps, r->held_out, count * sizeof *steps) == 0;
+}
+
 // Runs calibration samples, evenly chosen, to see which tensors introduce errors.
 static enum status rehearse(struct run *r, struct verdict *out) {
   size_t wanted = (size_t)r->policy.promotion_samples;
@@ -101,6 +107,9 @@ static enum status rehearse(struct run *r, struct verdict *out) {
   size_t *steps = arena_array(&r->arena, count, sizeof *steps);
   for (size_t i = 0; i < count; i++)
     steps[i] = r->calibration[i * r->n_calibration / count];
+  *out = r->verdict;
+  if (judged_on(r, steps, count))
+    return STATUS_OK;
   struct verify_options options = {
       .threads = r->settings->threads,
       .progress = !r->settings->quiet,
@@ -130,6 +139,25 @@ static enum status plan_again(struct run *r) {
   return status;
 }
 
+// What a round came to. Its plan is made again of its promotions, but not judged again.
+struct round {
+  struct promotions promotions;
+  struct verdict verdict;
+};
+
+static struct round round_of(const struct run *r) {
+  return (struct round){r->promotions, r->verdict};
+}
+
+static enum status return_to(struct run *r, const struct round *round) {
+  r->promotions = round->promotions;
+  TRY(plan_again(r));
+  r->verdict = round->verdict;
+  r->has_verdict = true;
+  record_errors(r);
+  return STATUS_OK;
+}
+
 static enum status try_promotions(struct run *r, const struct promotions *all, size_t count) {
   r->promotions = promote_first(all, count, (size_t)r->graph.n_values, &r->arena);
   TRY(plan_again(r));
@@ -139,23 +167,17 @@ static enum status try_promotions(struct run *r, const struct promotions *all, s
 // The last round of promotion may have taken more than the claims need. In the rounds that are left
 // it is halved, the largest errors first, down to the fewest tensors for which they hold.
 static enum status give_back(struct run *r, int rounds) {
+  struct round fewest = round_of(r);
   struct promotions all = r->promotions;
   size_t enough = all.count, too_few = promote_before_last_round(&all), tried = enough;
   for (; rounds > 0 && enough - too_few > 1; rounds--) {
     tried = too_few + (enough - too_few) / 2;
     TRY(try_promotions(r, &all, tried));
+    if (r->verdict.holds)
+      fewest = round_of(r);
     *(r->verdict.holds ? &enough : &too_few) = tried;
   }
-  return tried == enough ? STATUS_OK : try_promotions(r, &all, enough);
-}
-
-// Where promotion ends with nothing narrow, what it was to save is gone: the plan without it is
-// refused instead, with what it measured.
-static enum status take_back_promotions(struct run *r) {
-  r->promotions = (struct promotions){0};
-  r->promotion_failed = true;
-  TRY(plan_again(r));
-  return judge_run(r);
+  return tried == enough ? STATUS_OK : return_to(r, &fewest);
 }
 
 // How many of `all` to try next, between too few and too many: as long as only the former is
@@ -170,7 +192,7 @@ static size_t next_try(const struct promotions *all, size_t too_few, size_t too_
 
 // What holds and is modelled to be fastest so far.
 struct best {
-  struct promotions promotions;
+  struct round round;
   double seconds;  // INFINITY: nothing holds
 };
 
@@ -192,14 +214,17 @@ static enum status promote_from_inputs(struct run *r, const struct promotions *a
     left--;
     *(r->verdict.holds ? &too_many : &too_few) = tried;
     if (r->verdict.holds)
-      *best = (struct best){r->promotions, r->plan.costs.time_after};
+      *best = (struct best){round_of(r), r->plan.costs.time_after};
   }
   return STATUS_OK;
 }
 
 // The claims, on all samples, say what fails and when it holds; what to promote for that, errors on
-// calibration samples say. Ends early where it can only become slower than the best.
-static enum status promote_largest_errors(struct run *r, const struct best *best) {
+// calibration samples say. Ends early where it can only become slower than the best. Where it ends
+// with nothing narrow, what promotion was to save is gone: the plan without it is refused instead,
+// with what it measured.
+static enum status promote_largest_errors(struct run *r, const struct round *unpromoted,
+                                          const struct best *best) {
   int round = 1;
   for (; !r->verdict.holds && round <= r->policy.promotion_rounds; round++) {
     struct verdict rehearsal;
@@ -210,8 +235,10 @@ static enum status promote_largest_errors(struct run *r, const struct best *best
     TRY(plan_again(r));
     if (r->plan.costs.time_after >= best->seconds)
       return STATUS_OK;
-    if (plan_is_identity(&r->plan))
-      return take_back_promotions(r);
+    if (plan_is_identity(&r->plan)) {
+      r->promotion_failed = true;
+      return return_to(r, unpromoted);
+    }
     TRY(judge_run(r));
   }
   bool promoted = r->verdict.holds && r->promotions.count > 0;
@@ -223,24 +250,18 @@ static enum status promote_largest_errors(struct run *r, const struct best *best
 // that hold, the one that is modelled to be faster is taken.
 static enum status promote_until_claims_hold(struct run *r) {
   run_enter(r, STAGE_PROMOTE);
-  struct verdict unpromoted = r->verdict;
+  struct round unpromoted = round_of(r);
   struct best best = {.seconds = INFINITY};
   struct promotions all = promote_all(&r->graph, &r->plan, &r->verdict, &r->arena);
   TRY(promote_from_inputs(r, &all, &best));
 
-  r->promotions = (struct promotions){0};
-  TRY(plan_again(r));
-  r->verdict = unpromoted;
-  r->has_verdict = true;
-  record_errors(r);
-  TRY(promote_largest_errors(r, &best));
+  TRY(return_to(r, &unpromoted));
+  TRY(promote_largest_errors(r, &unpromoted, &best));
   if (isinf(best.seconds) ||
       (r->has_verdict && r->verdict.holds && r->plan.costs.time_after < best.seconds))
     return STATUS_OK;
-  r->promotions = best.promotions;
   r->promotion_failed = false;
-  TRY(plan_again(r));
-  return judge_run(r);
+  return return_to(r, &best.round);
 }
 
 // Whether the engine loads a result does not count before it is the last.
