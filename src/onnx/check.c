@@ -41,7 +41,7 @@ static enum status check_value_infos(const struct graph *g, int s, struct diag *
 
 static enum status check_all(struct graph *g, struct model *m, const struct schema_table *schemas,
                              struct arena *a, bool strict, struct diag *d) {
-  TRY(graph_build(g, m, schemas, a, d));
+  TRY(graph_build_again(g, m, schemas, a, d));
   if (!strict)
     return STATUS_OK;
   TRY(check_order(g, d));

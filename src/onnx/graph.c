@@ -21,6 +21,7 @@ struct builder {
   struct arena *scratch;
   struct map node_names;  // (scope, node name) -> index in its scope
   struct map functions;   // (0, "domain:name:overload") -> scope
+  struct map hidden;      // of these, those that an operator hides
   struct map operators;   // (opset of ai.onnx, op_type) -> node that was the first to have it
   int newest_opset;       // of ai.onnx that the schemas know
   int depth;
@@ -499,15 +500,32 @@ static bool resolve_as_before(struct builder *b, int n) {
   return true;
 }
 
-// A function of the model comes before an operator of the same name.
+// The function of the model that the node calls, or -1. ONNX Runtime takes an operator that it has
+// for the node before a function of the same name, and so does this.
+static int called_function(struct builder *b, const struct node *node, const char *domain,
+                           struct arena *scratch) {
+  const char *name = node->proto->op_type, *overload = text_of(node->proto->overload);
+  const char *key = function_key(scratch, domain, name, overload);
+  int function = map_get(&b->functions, 0, key);
+  int opset = map_get(&b->g->opsets, b->g->scopes[node->scope].root, domain);
+  if (function < 0 || *overload || opset <= 0 || !schema_find(b->g->schemas, domain, name, opset))
+    return function;
+  if (map_get(&b->hidden, 0, key) < 0)
+    diag_warn(b->d,
+              "the local function %s of domain \"%s\" is not called: ONNX Runtime runs its own "
+              "operator of that name",
+              name, domain);
+  map_put(&b->hidden, 0, key, function);
+  return -1;
+}
+
 static enum status resolve_operator(struct builder *b, int n, struct arena *scratch) {
   if (resolve_as_before(b, n))
     return STATUS_OK;
   struct node *node = &b->g->nodes[n];
   const char *domain = plain_domain(node->proto->domain);
   if (b->functions.count) {
-    const char *key = function_key(scratch, domain, node->proto->op_type, node->proto->overload);
-    node->function = map_get(&b->functions, 0, key);
+    node->function = called_function(b, node, domain, scratch);
     if (node->function >= 0)
       return STATUS_OK;
   }
@@ -724,6 +742,7 @@ enum status graph_build(struct graph *g, struct model *m, const struct schema_ta
                       .scratch = &scratch,
                       .node_names = {.arena = &scratch},
                       .functions = {.arena = &scratch},
+                      .hidden = {.arena = &scratch},
                       .operators = {.arena = &scratch},
                       .newest_opset = schema_newest(schemas, "")};
   diag_at(d, m->path, NULL, NULL);
@@ -733,4 +752,13 @@ enum status graph_build(struct graph *g, struct model *m, const struct schema_ta
   graph_mark(g);
   TRY(graph_sort(g, d));
   return types_infer(g, d);
+}
+
+enum status graph_build_again(struct graph *g, struct model *m, const struct schema_table *schemas,
+                              struct arena *a, struct diag *d) {
+  void (*warn)(void *context, const char *text) = d->warn;
+  d->warn = NULL;
+  enum status status = graph_build(g, m, schemas, a, d);
+  d->warn = warn;
+  return status;
 }

@@ -108,6 +108,10 @@ struct graph {
 enum status graph_build(struct graph *g, struct model *m, const struct schema_table *schemas,
                         struct arena *a, struct diag *d);
 
+// The same over what was made of a model whose warnings were given already: gives none again.
+enum status graph_build_again(struct graph *g, struct model *m, const struct schema_table *schemas,
+                              struct arena *a, struct diag *d);
+
 // The index over a clone (clone_model) of g's model, which has not been changed. It shares names
 // and lists with g, and lives as long as that.
 struct graph graph_of_clone(const struct graph *g, struct model *clone, struct arena *a);

@@ -122,7 +122,7 @@ enum status invariants_free(struct graph *g, struct model *m, struct arena *a, s
   for (int depth = 0; depth < LOOPS_IN_LOOPS && deeper; depth++) {
     deeper = false;
     if (free_at_depth(g, depth, &deeper))
-      TRY(graph_build(g, m, g->schemas, a, d));
+      TRY(graph_build_again(g, m, g->schemas, a, d));
   }
   return STATUS_OK;
 }

@@ -102,15 +102,6 @@ enum status run_load_model(struct run *r) {
   return status;
 }
 
-// Indexes what was made from the source, whose warnings were given already.
-static enum status index_again(struct run *r, struct graph *g, struct model *m, struct arena *a) {
-  void (*warn)(void *context, const char *text) = r->diag->warn;
-  r->diag->warn = NULL;
-  enum status status = graph_build(g, m, &r->schemas, a, r->diag);
-  r->diag->warn = warn;
-  return status;
-}
-
 // From here on the raised model counts as the source.
 static enum status raise_to(struct run *r, int opset) {
   if (!opset)
@@ -118,7 +109,7 @@ static enum status raise_to(struct run *r, int opset) {
   if (!r->model.raised_to)
     r->given = clone_model(&r->model, &r->arena);
   TRY(raise_opset(&r->model, &r->graph, opset, &r->arena, r->diag));
-  return index_again(r, &r->graph, &r->model, &r->arena);
+  return graph_build_again(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
 }
 
 enum status run_load_policy(struct run *r) {
@@ -374,7 +365,7 @@ enum status run_save(struct run *r, const char *path) {
   struct graph graph;
   enum status status = model_load(&back, &scratch, path, &r->settings->model_limits, r->diag);
   if (status == STATUS_OK)
-    status = index_again(r, &graph, &back, &scratch);
+    status = graph_build_again(&graph, &back, &r->schemas, &scratch, r->diag);
   if (status == STATUS_OK)
     status = compare_read_back(r, &graph, path);
   model_close(&back);

@@ -22,6 +22,7 @@
 struct counts {
   int float_nodes, narrow_nodes;
   int by_format[FORMAT_COUNT];
+  int operands_alone;           // of those in fp32: they read narrow operands
   int by_reason[REASON_COUNT];  // of the float nodes that stay fp32
   int float_values, not_seen;
   int products, narrow_products;         // those that may read narrow operands, and that do
@@ -35,10 +36,11 @@ static struct counts count_plan(const struct plan *p) {
   struct counts c = {.headroom = INFINITY, .headroom_value = -1};
   for (int n = 0; n < p->n_nodes; n++) {
     const struct node_plan *node = &p->nodes[n];
-    if (node->reason == REASON_NOT_FLOAT)
+    if (!plan_decides(node))
       continue;
     c.float_nodes++;
     c.by_format[node->format]++;
+    c.operands_alone += node->format == FORMAT_FP32 && node->narrow_operands;
     if (node->format != FORMAT_FP32 || node->narrow_operands)
       c.narrow_nodes++;
     else
@@ -155,9 +157,15 @@ static void print_opset(const struct run *r, FILE *out) {
 
 static void print_formats(const struct plan *p, const struct counts *c, FILE *out) {
   escape_printf(out, "plan         %d of %d float nodes narrow", c->narrow_nodes, c->float_nodes);
-  for (int i = 0; i < p->n_ladder; i++)
-    escape_printf(out, "%s %d %s", i ? "," : ":", c->by_format[p->ladder[i]],
+  for (int i = 0; i < p->n_ladder; i++) {
+    bool wide = p->ladder[i] == FORMAT_FP32;
+    escape_printf(out, "%s %d %s", i ? "," : ":",
+                  c->by_format[p->ladder[i]] - (wide ? c->operands_alone : 0),
                   formats[p->ladder[i]].name);
+  }
+  if (c->operands_alone)
+    escape_printf(out, ", %d fp32 with operands in %s", c->operands_alone,
+                  formats[p->operand_format].name);
   escape_printf(out, "\n");
   for (int k = 0; k < REASON_COUNT && !p->tf32; k++) {
     if (!c->by_reason[k])

@@ -102,7 +102,7 @@ static void classify(struct planner *pl, int n) {
 // Whether a rule for patterns decided about the node, as one part of a whole.
 static bool in_ruled_pattern(const struct planner *pl, int n) {
   const struct node_plan *node = &pl->plan->nodes[n];
-  return node->rule && node->rule->patterns && node->reason != REASON_NOT_FLOAT;
+  return node->rule && node->rule->patterns && plan_decides(node);
 }
 
 // A pattern that a rule gives a class runs as a whole: none of its nodes may run in a format in

@@ -45,6 +45,7 @@ enum reason {
   REASON_SCORES,        // scores inside attention may leave the range
   REASON_BITS,          // sees the bits of a value, which would be others
   REASON_UNUSED,        // nothing that the model gives out depends on it
+  REASON_CALL,          // of a local function: the nodes of its body are planned
   REASON_COUNT
 };
 const char *reason_name(enum reason r);  // stable identifier for the plan file: "overflow"
@@ -242,6 +243,10 @@ struct plan {
 enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
                       const struct policy *policy, const struct promotions *promotions,
                       struct arena *a, struct diag *d);
+
+// Whether the node computes on fp32 tensors itself, and so is one that a plan decides about. A call
+// of a local function is none: the nodes of the body are.
+bool plan_decides(const struct node_plan *node);
 
 // True of a result of this program. What it added there has names that begin so.
 bool plan_is_converted(const struct graph *g);

@@ -363,6 +363,8 @@ bool plan_is_converted(const struct graph *g) {
 // A reason that needs no number: REASON_NONE if the node's values decide.
 enum reason allow_reason(const struct planner *pl, int n) {
   const struct node *node = &pl->graph->nodes[n];
+  if (node->function >= 0)
+    return REASON_CALL;
   if (types_vary(pl->graph, n))
     return REASON_POLYMORPHIC;
   bool constant = node->n_outputs == 1 && node->outputs[0] >= 0 &&
@@ -373,7 +375,7 @@ enum reason allow_reason(const struct planner *pl, int n) {
     return REASON_UNUSED;
   if (does_shape_math(pl, node))
     return REASON_SHAPE_MATH;
-  if (!node->schema && node->function < 0)
+  if (!node->schema)
     return REASON_UNKNOWN_OP;
   if (touches_containers(pl->graph, node))
     return REASON_CONTAINER;
@@ -424,8 +426,6 @@ enum status allow_find(struct planner *pl, int n, struct diag *d) {
   out->reason_format = pl->policy->ladder[0];
   out->wide_vars = 0;
   out->reason = allow_reason(pl, n);
-  if (out->reason == REASON_NONE && pl->graph->nodes[n].function >= 0)
-    out->reason = REASON_CLASS;  // a call is a boundary: the nodes inside its body are planned
   if (out->reason != REASON_NONE)
     return STATUS_OK;
   out->product = out->class == CLASS_NARROW && is_product(&pl->graph->nodes[n]);

@@ -154,13 +154,14 @@ static enum status read_node(struct plan_reader *r, const struct json *item) {
 
 static enum status read_nodes(struct plan_reader *r, const struct json *root) {
   for (int n = 0; n < r->plan->n_nodes; n++)
-    r->plan->nodes[n] = (struct node_plan){.class = CLASS_KEEP,
-                                           .rule_id = "",
-                                           .format = FORMAT_FP32,
-                                           .reason = REASON_NOT_FLOAT,
-                                           .reason_value = -1,
-                                           .reason_format = r->plan->ladder[0],
-                                           .operands_value = -1};
+    r->plan->nodes[n] = (struct node_plan){
+        .class = CLASS_KEEP,
+        .rule_id = "",
+        .format = FORMAT_FP32,
+        .reason = r->graph->nodes[n].function < 0 ? REASON_NOT_FLOAT : REASON_CALL,
+        .reason_value = -1,
+        .reason_format = r->plan->ladder[0],
+        .operands_value = -1};
   const struct json *nodes, *item;
   TRY(reader_member(r, root, "nodes", &nodes));
   json_push_key(&r->at, "nodes");

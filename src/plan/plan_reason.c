@@ -39,6 +39,7 @@ static const struct {
                             "with the scales of its blocks a weight would be no smaller"},
     [REASON_SCORES] = {"scores", "scores of this attention may leave the format's range"},
     [REASON_BITS] = {"bits", "sees the bits of a value, which are others in another format"},
+    [REASON_CALL] = {"call", "calls a local function: the nodes of its body are planned"},
     [REASON_UNUSED] = {"unused", "nothing that the model gives out depends on it"},
     [REASON_POLYMORPHIC] = {"polymorphic",
                             "its function is called with different types or without a value"},
@@ -50,6 +51,10 @@ const char *reason_name(enum reason r) {
 
 const char *reason_text(enum reason r) {
   return reasons[r].text;
+}
+
+bool plan_decides(const struct node_plan *node) {
+  return node->reason != REASON_NOT_FLOAT && node->reason != REASON_CALL;
 }
 
 bool reason_find(const char *name, enum reason *out) {

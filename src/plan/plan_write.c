@@ -29,7 +29,7 @@ static void write_thresholds(struct json_writer *w, const struct plan_thresholds
 
 static bool rule_decided(const struct plan *p, const struct rule *rule) {
   for (int n = 0; n < p->n_nodes; n++)
-    if (p->nodes[n].rule == rule && p->nodes[n].reason != REASON_NOT_FLOAT)
+    if (p->nodes[n].rule == rule && plan_decides(&p->nodes[n]))
       return true;
   return false;
 }
@@ -341,7 +341,7 @@ static void write_nodes(struct json_writer *w, const struct plan *p, const struc
   for (int s = 0; s < g->n_scopes; s++)
     for (int i = 0; i < g->scopes[s].n_nodes; i++) {
       int n = g->scopes[s].nodes[i];
-      if (p->nodes[n].reason != REASON_NOT_FLOAT)
+      if (plan_decides(&p->nodes[n]))
         write_node(w, p, g, n, i);
     }
   json_end_array(w);

@@ -45,6 +45,7 @@ static const char *const remedies[REASON_COUNT] = {
     [REASON_NOT_SMALLER] = "longer blocks, or none: \"block_size\" of \"weights\" in the policy",
     [REASON_SCORES] = "smaller queries or keys, or bf16 in the ladder",
     [REASON_BITS] = "nothing: it needs the bits of fp32",
+    [REASON_CALL] = "nothing: look at the nodes of the function",
     [REASON_UNUSED] = "an output that depends on it",
     [REASON_POLYMORPHIC] = "a function that is called with one type only",
 };
@@ -150,11 +151,14 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
     escape_printf(out, "\n");
   }
   print_line("noise", out);
-  if (isinf(v->fit.sqnr_db))
+  const char *counted = v->fit.headroom < 1 ? ", of what is in its range" : "";
+  if (isinf(v->fit.sqnr_db) && v->fit.headroom < 1)
+    escape_printf(out, "none of what is in the range of %s; what is beyond it is lost\n", f->name);
+  else if (isinf(v->fit.sqnr_db))
     escape_printf(out, "none: %s holds every value exactly\n", f->name);
   else
-    escape_printf(out, "signal %.3g dB above the rounding of %s, as expected\n", v->fit.sqnr_db,
-                  f->name);
+    escape_printf(out, "signal %.3g dB above the rounding of %s, as expected%s\n", v->fit.sqnr_db,
+                  f->name, counted);
 }
 
 // A constant that is stored in the operand format and in no other.

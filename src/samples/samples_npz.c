@@ -9,6 +9,7 @@
 
 enum { MAX_ENTRIES = 100000, DEFLATE_RATIO = 1032 };  // deflate cannot expand by more
 static const uint64_t max_entry = (uint64_t)2 << 30;  // bytes
+static const char suffix[] = ".npy";
 
 struct archive {
   zip_t *zip;
@@ -87,29 +88,50 @@ static enum status read_array(struct array_list *list, const char *name, zip_fil
   return npy_fill(list, array, &h, data, d);
 }
 
-static enum status read_entry(struct array_list *list, struct archive *archive, zip_uint64_t index,
-                              struct diag *d) {
+static bool is_folder(const char *name) {
+  size_t length = strlen(name);
+  return length > 0 && name[length - 1] == '/';
+}
+
+// The name of the array that the entry holds, as the directory has it.
+static char *array_name(const char *name, struct arena *a) {
+  return arena_printf(a, "%.*s", (int)(strlen(name) - strlen(suffix)), name);
+}
+
+// What the directory says of an entry, which costs nothing to look at.
+static enum status check_entry(struct array_list *list, struct archive *archive, zip_uint64_t index,
+                               struct diag *d) {
   const char *name = zip_get_name(archive->zip, index, ZIP_FL_ENC_GUESS);
   zip_stat_t stat;
   if (!name || zip_stat_index(archive->zip, index, 0, &stat) != 0)
     return diag_fail(d, STATUS_DATA, "the archive's directory is damaged: %s",
                      zip_strerror(archive->zip));
-  size_t length = strlen(name);
-  if (length && name[length - 1] == '/')
+  size_t length = strlen(name), ending = strlen(suffix);
+  if (is_folder(name))
     return STATUS_OK;
   diag_at(d, NULL, NULL, name);
-  if (length < 5 || strcmp(name + length - 4, ".npy") != 0)
+  if (length <= ending || strcmp(name + length - ending, suffix) != 0)
     return diag_fail(d, STATUS_DATA, "the archive holds an entry that is no .npy array");
-  char *array_name = arena_strdup(list->arena, name);
-  array_name[length - 4] = '\0';
-  diag_at(d, NULL, NULL, array_name);
+  diag_at(d, NULL, NULL, array_name(name, list->arena));
   TRY(check_size(&stat, d));
-  TRY(claim_bytes(archive, &stat, d));
-  zip_file_t *entry = zip_fopen_index(archive->zip, index, 0);
+  return claim_bytes(archive, &stat, d);
+}
+
+static enum status read_entry(struct array_list *list, struct archive *archive, zip_uint64_t index,
+                              struct diag *d) {
+  const char *name = zip_get_name(archive->zip, index, ZIP_FL_ENC_GUESS);
+  zip_stat_t stat;
+  if (is_folder(name))
+    return STATUS_OK;
+  char *array = array_name(name, list->arena);
+  diag_at(d, NULL, NULL, array);
+  zip_file_t *entry = zip_stat_index(archive->zip, index, 0, &stat) == 0
+                          ? zip_fopen_index(archive->zip, index, 0)
+                          : NULL;
   if (!entry)
     return diag_fail(d, STATUS_DATA, "the archive's entry cannot be opened: %s",
                      zip_strerror(archive->zip));
-  enum status status = read_array(list, array_name, entry, &stat, d);
+  enum status status = read_array(list, array, entry, &stat, d);
   zip_fclose(entry);
   return status;
 }
@@ -138,6 +160,9 @@ enum status samples_read_npz(struct array_list *list, const char *path, struct d
   enum status status = STATUS_OK;
   if (entries > MAX_ENTRIES)
     status = diag_fail(d, STATUS_DATA, "the archive has %lld entries", (long long)entries);
+  // All of them before any is unpacked, so that a bad one costs no memory.
+  for (zip_int64_t i = 0; i < entries && status == STATUS_OK; i++)
+    status = check_entry(list, &archive, (zip_uint64_t)i, d);
   for (zip_int64_t i = 0; i < entries && status == STATUS_OK; i++)
     status = read_entry(list, &archive, (zip_uint64_t)i, d);
   zip_discard(archive.zip);

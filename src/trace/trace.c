@@ -240,7 +240,7 @@ static enum status make_runnable(struct graph **out, struct graph *g, struct are
   d->warn = NULL;  // all warnings on this model were given when g was built
   enum status status = emulate_model(copy, index, false, a, d);
   if (status == STATUS_OK)
-    status = graph_build(index, copy, g->schemas, a, d);
+    status = graph_build_again(index, copy, g->schemas, a, d);
   d->warn = warn;
   if (status == STATUS_OK)
     carry_types(index, g);

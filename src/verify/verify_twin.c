@@ -22,11 +22,11 @@ static enum status open_half(struct half *h, struct graph *g, bool ftz, bool tf3
   h->model = clone_model(g->model, a);
   h->graph = graph_of_clone(g, &h->model, a);
   TRY(emulate_model(&h->model, &h->graph, ftz, a, d));
-  TRY(graph_build(&h->graph, &h->model, g->schemas, a, d));
+  TRY(graph_build_again(&h->graph, &h->model, g->schemas, a, d));
   if (!tf32)
     return STATUS_OK;
   emulate_operands(&h->model, &h->graph, FORMAT_TF32, a);
-  return graph_build(&h->graph, &h->model, g->schemas, a, d);
+  return graph_build_again(&h->graph, &h->model, g->schemas, a, d);
 }
 
 // ---- renaming of the emitted half ----

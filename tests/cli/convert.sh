@@ -466,6 +466,34 @@ END
   has out '"level": "none"' '"source_fails": true'
 }
 
+# What the first product gives is beyond fp16: the second stays fp32 and reads its weight in fp4.
+test_counts_of_nodes_add_up_also_with_narrow_weights() {
+  /usr/bin/python3 - <<'END'
+import numpy, onnx
+from onnx import helper, numpy_helper
+f = onnx.TensorProto.FLOAT
+wide = numpy_helper.from_array(numpy.full((256, 256), 1e4, dtype=numpy.float32), "wide")
+w = numpy_helper.from_array(numpy.tile(numpy.float32([1, 2, 3, -4]), (256, 64)), "w")
+graph = helper.make_graph(
+    [helper.make_node("Abs", ["x"], ["p"]), helper.make_node("MatMul", ["p", "wide"], ["a"]),
+     helper.make_node("MatMul", ["a", "w"], ["y"])],
+    "g", [helper.make_tensor_value_info("x", f, [4, 256])],
+    [helper.make_tensor_value_info("y", f, [4, 256])], [wide, w])
+onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), "m.onnx")
+END
+  quietly trace m.onnx --policy fp4 --raise-opset 23 --random 1 -o t.json
+  sed 's/"use": "when_needed"/"use": "never"/' "$root/rules/fp4.json" >unscaled.json
+  quietly plan m.onnx --policy ./unscaled.json --raise-opset 23 --trace t.json -o p.json
+  matches out '^plan .* fp32, [1-9] fp32 with operands in fp4e2m1$'
+  awk '$1 == "plan" {
+    gsub(",", "")
+    for (i = 7; i < NF; i++)
+      if ($i ~ /^[0-9]+$/)
+        sum += $i
+    exit sum != $4
+  }' out
+}
+
 # with_random_numbers OPSET: makes m.onnx.
 with_random_numbers() {
   /usr/bin/python3 - "$1" <<'END'

@@ -33,6 +33,23 @@ test_explain_says_how_each_operand_is_read() {
   lacks out 'e+03 times'
 }
 
+test_explain_of_a_constant_beyond_the_range_does_not_say_that_it_is_held() {
+  /usr/bin/python3 - <<'END'
+import numpy, onnx
+from onnx import helper, numpy_helper
+f = onnx.TensorProto.FLOAT
+big = numpy_helper.from_array(numpy.float32(1e6), "big")
+graph = helper.make_graph(
+    [helper.make_node("Add", ["x", "big"], ["y"])], "g",
+    [helper.make_tensor_value_info("x", f, [4])], [helper.make_tensor_value_info("y", f, [4])], [big])
+onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), "m.onnx")
+END
+  quietly plan m.onnx -o p.json
+  quietly explain p.json big
+  matches out '^  range .*FAILS$'
+  matches out '^  noise +none of what is in the range of fp16; what is beyond it is lost$'
+}
+
 test_explain_takes_globs_and_constants() {
   planned
   quietly explain p.json 'stem*'

@@ -332,6 +332,17 @@ test_text_goes_to_dev_null_and_dev_stdout() {
   [ -c /dev/null ]
 }
 
+# A call is no node of the plan: those of the function are.
+test_calls_of_functions_are_not_counted_as_float_nodes() {
+  quietly inspect "$tiny/functions.onnx" --json
+  calls=$(sed -n 's/.*"calls": \([0-9]*\).*/\1/p' out | awk '{ n += $1 } END { print n }')
+  [ "$calls" -gt 0 ]
+  quietly plan "$tiny/functions.onnx" -o p.json
+  lacks out 'operator is not known'
+  lacks p.json '"rule": "unknown"'
+  has p.json '"scope": "fn:'
+}
+
 test_summaries_count_one_as_one() {
   quietly convert "$digits/digits.onnx" --random 1 --samples 1 -o m.onnx -q
   has out '1 made-up sample; none held out' 'ranges are those of 1 sample, and claims are judged on those that calibrated'

@@ -262,14 +262,23 @@ static void functions_are_scopes_with_imports_of_their_own(void **state) {
   assert_int_equal(g->values[g->scopes[1].inputs[0]].origin, ORIGIN_FORMAL);
 }
 
-static void a_function_comes_before_an_operator_of_its_name(void **state) {
+static void an_operator_comes_before_a_function_of_its_name(void **state) {
   struct indexed *f = *state;
   relu_model(f);
   build_function_begin(&f->b, "ai.onnx", "Relu", "a", "b", "");
   build_node(&f->b, "Abs", "a", "b");
   build_function_end(&f->b);
+  build_function_begin(&f->b, "ai.onnx", "NoSuchOperator", "a", "b", "");
+  build_node(&f->b, "Abs", "a", "b");
+  build_function_end(&f->b);
+  build_node(&f->b, "NoSuchOperator", "y", "z");
+  build_node(&f->b, "Relu", "z", "u");
   index_model(f);
-  assert_int_equal(f->g.nodes[0].function, 1);
+  assert_int_equal(f->g.nodes[0].function, -1);
+  assert_string_equal(f->g.nodes[0].schema->op, "Relu");
+  assert_int_equal(f->g.nodes[1].function, 2);
+  assert_int_equal(f->g.nodes[2].function, -1);
+  assert_int_equal(f->warnings, 1);
 }
 
 static void overloads_are_functions_apart(void **state) {
@@ -635,7 +644,7 @@ int main(void) {
       TEST(subgraphs_capture_from_outside_and_shadow),
       TEST(list_attributes_of_graphs_are_walked),
       TEST(functions_are_scopes_with_imports_of_their_own),
-      TEST(a_function_comes_before_an_operator_of_its_name),
+      TEST(an_operator_comes_before_a_function_of_its_name),
       TEST(overloads_are_functions_apart),
       TEST(a_function_given_twice_is_fine_if_equal),
       TEST(a_function_given_twice_differently_is_refused),

@@ -534,7 +534,7 @@ static void plan_narrows_inside_functions_and_branches(void **state) {
   expect(f, "fn:local.Square::b", FORMAT_FP16, REASON_NONE);
   expect(f, "#1.then_branch::t", FORMAT_FP16, REASON_NONE);
   expect(f, "#1.else_branch::e", FORMAT_FP32, REASON_NOT_SEEN);
-  expect(f, "h", FORMAT_FP32, REASON_CLASS);  // a call is a boundary
+  expect(f, "h", FORMAT_FP32, REASON_CALL);  // a boundary, and no node of the plan
 }
 
 // ---- boundaries ----

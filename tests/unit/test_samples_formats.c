@@ -215,6 +215,18 @@ static void npz_refuses_bombs_and_damage(void **state) {
   fixture_end(f);
 }
 
+static void npz_is_checked_as_a_whole_before_any_entry_is_unpacked(void **state) {
+  (void)state;
+  struct fixture *f = identity_model("float[6]");
+  struct bytes x = npy("<f4", "(6,)", six, 24);
+  write_npz(f, "0.npz", "x.npy", &x, false);
+  patch_zip(f, "PK\1\2", 16, 1);
+  fails_with(f, "CRC");
+  write_npz(f, "0.npz", "z.txt", &x, false);
+  fails_with(f, "no .npy array");
+  fixture_end(f);
+}
+
 static void npz_with_a_wild_shape_takes_no_memory(void **state) {
   (void)state;
   struct fixture *f = identity_model("float[6]");
@@ -379,6 +391,7 @@ int main(void) {
       cmocka_unit_test(npy_cut_anywhere_is_an_error),
       cmocka_unit_test(npz_reads_stored_and_deflated_entries),
       cmocka_unit_test(npz_refuses_bombs_and_damage),
+      cmocka_unit_test(npz_is_checked_as_a_whole_before_any_entry_is_unpacked),
       cmocka_unit_test(npz_with_a_wild_shape_takes_no_memory),
       cmocka_unit_test(safetensors_reads_arrays_by_name),
       cmocka_unit_test(safetensors_refuses_bad_headers),
