@@ -64,7 +64,8 @@ extern "C" {
 
 struct narrowcast; /* a conversion: the handle */
 
-/* 0 to 7 are the program's exit codes too. More may be added. */
+/* 0 to 7 are the program's exit codes too; it ends with 7 also where memory runs out, which is a
+ * status of its own here. More may be added. */
 enum narrowcast_status {
   NARROWCAST_OK = 0,
   NARROWCAST_CLAIM = 1,  /* a claim does not hold: what was measured can be read */

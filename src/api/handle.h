@@ -19,6 +19,16 @@ enum {
   PLAN_WAS_READ = 128,
 };
 
+// What a handle writes to files; the model first, which may have its weights beside it.
+enum written {
+  WRITTEN_MODEL,
+  WRITTEN_TRACE,
+  WRITTEN_PLAN,
+  WRITTEN_VERDICT,
+  WRITTEN_REPORT,
+  WRITES
+};
+
 struct narrowcast {
   struct settings settings;
   struct run run;
@@ -30,7 +40,8 @@ struct narrowcast {
   char error[3072];
   char *json;
   size_t json_size;
-  const char *output;  // that was saved last
+  const char *output;           // that was saved last
+  const char *written[WRITES];  // where to, last; NULL: not yet
 };
 
 #endif

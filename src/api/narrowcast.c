@@ -397,9 +397,19 @@ enum narrowcast_status narrowcast_read_trace(struct narrowcast *nc, const char *
   return call(nc, HAS_MODEL, read_trace, path);
 }
 
+// No two of the outputs may be one file. The same one may be written again.
+static enum status check_output(struct narrowcast *nc, enum written what, const char *path) {
+  const char *paths[WRITES];
+  memcpy(paths, nc->written, sizeof paths);
+  paths[what] = path;
+  TRY(run_check_outputs(&nc->run, paths, WRITES));
+  nc->written[what] = arena_strdup(&nc->run.arena, path);
+  return STATUS_OK;
+}
+
 static enum status write_trace(struct narrowcast *nc, const void *path) {
   struct run *r = &nc->run;
-  TRY(run_check_outputs(r, (const char *const[]){path}, 1));
+  TRY(check_output(nc, WRITTEN_TRACE, path));
   return trace_write(&r->trace, &r->graph, path, r->diag);
 }
 
@@ -536,7 +546,7 @@ enum narrowcast_status narrowcast_read_plan(struct narrowcast *nc, const char *p
 
 static enum status write_plan(struct narrowcast *nc, const void *path) {
   struct run *r = &nc->run;
-  TRY(run_check_outputs(r, (const char *const[]){path}, 1));
+  TRY(check_output(nc, WRITTEN_PLAN, path));
   return plan_write(&r->plan, &r->graph, path, r->diag);
 }
 
@@ -586,7 +596,7 @@ static enum status save(struct narrowcast *nc, const void *argument) {
   nc->settings.external_data = s->flags & NARROWCAST_WEIGHTS_OUTSIDE  ? EXTERNAL_ALWAYS
                                : s->flags & NARROWCAST_WEIGHTS_INSIDE ? EXTERNAL_NEVER
                                                                       : EXTERNAL_AUTO;
-  TRY(run_check_outputs(r, &s->path, 1));
+  TRY(check_output(nc, WRITTEN_MODEL, s->path));
   if (nc->has & HAS_VERDICT && !verdict_holds(&r->verdict) && !(s->flags & NARROWCAST_SAVE_ANYWAY))
     return diag_fail(r->diag, STATUS_CLAIM, "not written: a claim does not hold");
   TRY(run_save(r, s->path));
@@ -601,8 +611,9 @@ enum narrowcast_status narrowcast_save(struct narrowcast *nc, const char *path, 
 // ---- Results ----
 
 // One of the files about a run, which records_save finds in the settings.
-static enum status save_record(struct narrowcast *nc, const char **setting, const char *path) {
-  TRY(run_check_outputs(&nc->run, &path, 1));
+static enum status save_record(struct narrowcast *nc, enum written what, const char **setting,
+                               const char *path) {
+  TRY(check_output(nc, what, path));
   *setting = path;
   enum status status = records_save(&nc->run);
   *setting = NULL;
@@ -610,7 +621,7 @@ static enum status save_record(struct narrowcast *nc, const char **setting, cons
 }
 
 static enum status write_verdict(struct narrowcast *nc, const void *path) {
-  return save_record(nc, &nc->settings.save_verdict, path);
+  return save_record(nc, WRITTEN_VERDICT, &nc->settings.save_verdict, path);
 }
 
 enum narrowcast_status narrowcast_write_verdict(struct narrowcast *nc, const char *path) {
@@ -618,7 +629,7 @@ enum narrowcast_status narrowcast_write_verdict(struct narrowcast *nc, const cha
 }
 
 static enum status write_report(struct narrowcast *nc, const void *path) {
-  return save_record(nc, &nc->settings.report, path);
+  return save_record(nc, WRITTEN_REPORT, &nc->settings.report, path);
 }
 
 enum narrowcast_status narrowcast_write_report(struct narrowcast *nc, const char *path) {

@@ -116,18 +116,22 @@ void hash_add(struct hash *h, const void *data, size_t size) {
   hash_check(EVP_DigestUpdate(h->context, data, size));
 }
 
-void hash_end(struct hash *h, char hex[65]) {
+static void write_hex(const unsigned char *digest, unsigned length, char *hex) {
   static const char digits[] = "0123456789abcdef";
+  for (unsigned i = 0; i < length; i++) {
+    hex[2 * i] = digits[digest[i] >> 4];
+    hex[2 * i + 1] = digits[digest[i] & 15];
+  }
+  hex[2 * length] = '\0';
+}
+
+void hash_end(struct hash *h, char hex[65]) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned length = 0;
   if (!h)
     return;
   hash_check(EVP_DigestFinal_ex(h->context, digest, &length));
-  for (unsigned i = 0; i < 32; i++) {
-    hex[2 * i] = digits[digest[i] >> 4];
-    hex[2 * i + 1] = digits[digest[i] & 15];
-  }
-  hex[64] = '\0';
+  write_hex(digest, 32, hex);
   EVP_MD_CTX_free(h->context);
   free(h);
 }
@@ -136,6 +140,23 @@ void sha256_hex(const void *data, size_t size, char hex[65]) {
   struct hash *h = hash_begin();
   hash_add(h, data, size);
   hash_end(h, hex);
+}
+
+bool file_sha1(const uint8_t *bytes, size_t size, char hex[41]) {
+  enum { PIECE = 4 * 1024 * 1024, SHA1_BYTES = 20 };
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  EVP_MD_CTX *context = EVP_MD_CTX_new();
+  bool good = context && EVP_DigestInit_ex(context, EVP_sha1(), NULL) == 1;
+  for (size_t at = 0; at < size && good; at += PIECE) {
+    size_t n = size - at < PIECE ? size - at : PIECE;
+    good = EVP_DigestUpdate(context, bytes + at, n) == 1;
+    file_forget(bytes + at, n);
+  }
+  good = good && EVP_DigestFinal_ex(context, digest, NULL) == 1;
+  EVP_MD_CTX_free(context);
+  if (good)
+    write_hex(digest, SHA1_BYTES, hex);
+  return good;
 }
 
 // ---- Names ----

@@ -89,5 +89,7 @@ struct hash *hash_begin(void);
 void hash_add(struct hash *h, const void *data, size_t size);
 void hash_end(struct hash *h, char hex[65]);
 void sha256_hex(const void *data, size_t size, char hex[65]);
+// SHA-1 of a mapped file, likewise, letting go of its pages. False: this libcrypto has none.
+bool file_sha1(const uint8_t *bytes, size_t size, char hex[41]);
 
 #endif

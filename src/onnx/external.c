@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 // "https://host/file", "file:///a": RFC 3986, section 3.1.
 static bool is_url(const char *location) {
@@ -210,11 +211,28 @@ static enum status read_range(const Onnx__TensorProto *t, const char *const valu
   return STATUS_OK;
 }
 
+// ONNX: "SHA1 digest of file", which says neither how it is written nor that it must be there. What
+// is not 40 hexadecimal digits is left alone. Each file is read for it once.
+static enum status check_sum(const char *sum, struct external_file *f, struct diag *d) {
+  enum { DIGITS = 40 };
+  if (!sum || strlen(sum) != DIGITS || strspn(sum, "0123456789abcdefABCDEF") != DIGITS)
+    return STATUS_OK;
+  if (!f->hashed && !file_sha1(f->bytes, f->size, f->sha1))
+    f->sha1[0] = '\0';
+  f->hashed = true;
+  if (!f->sha1[0] || strcasecmp(sum, f->sha1) == 0)
+    return STATUS_OK;
+  diag_hint(d, "The data file is not the one that was exported with this model, or is damaged.");
+  return diag_fail(d, STATUS_MODEL, "its external data '%s' has the SHA-1 checksum %s, not %s",
+                   f->location, f->sha1, sum);
+}
+
 static enum status find(struct model *m, const Onnx__TensorProto *t, struct external_range *out,
                         struct diag *d) {
   const char *values[KEY_COUNT];
   TRY(read_entries(t, values, d));
   TRY(find_file(m, values[KEY_LOCATION], &out->file, d));
+  TRY(check_sum(values[KEY_CHECKSUM], &m->externals->files[out->file], d));
   return read_range(t, values, &m->externals->files[out->file], out, d);
 }
 

@@ -13,6 +13,8 @@ struct external_file {
   size_t size;
   struct file_stamp stamp;  // from before it was mapped
   const char *path;         // without links
+  char sha1[41];            // once a tensor names one: that of the file, or "" if none can be made
+  bool hashed;
 };
 
 struct externals {

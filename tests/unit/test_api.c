@@ -196,6 +196,21 @@ static void what_is_read_is_never_written_over(void **state) {
   narrowcast_free(nc);
 }
 
+static void no_two_outputs_of_a_handle_are_one_file(void **state) {
+  struct planning *f = *state;
+  struct narrowcast *nc = traced("fp16");
+  const char *path = planning_path(f, "one");
+  must(nc, narrowcast_convert(nc));
+  must(nc, narrowcast_write_plan(nc, path));
+  must(nc, narrowcast_write_plan(nc, path));  // again
+  assert_int_equal(narrowcast_save(nc, path, 0), NARROWCAST_USAGE);
+  assert_int_equal(narrowcast_write_verdict(nc, path), NARROWCAST_USAGE);
+  assert_non_null(strstr(narrowcast_error(nc), "another output"));
+  must(nc, narrowcast_save(nc, planning_path(f, "two.onnx"), 0));
+  assert_int_equal(narrowcast_write_trace(nc, planning_path(f, "two.onnx")), NARROWCAST_USAGE);
+  narrowcast_free(nc);
+}
+
 // fp16, but with limits of 0 on errors, and no promotion.
 static const char *write_strict_policy(struct planning *f) {
   const char *path = planning_path(f, "strict.json");
@@ -468,6 +483,7 @@ int main(void) {
       TEST(a_plan_is_made_again_after_keep),
       TEST(policy_and_plan_come_before_samples),
       TEST(what_is_read_is_never_written_over),
+      TEST(no_two_outputs_of_a_handle_are_one_file),
       TEST(a_claim_that_fails_is_not_saved_unless_asked),
       TEST(overrides_decide_for_the_next_plan),
       TEST(a_keep_that_decides_nothing_is_warned_of),

@@ -254,6 +254,35 @@ static void external_refuses_ranges_outside_the_file(void **state) {
   refuses(&(struct range){"w.bin", "40", NULL}, STATUS_MODEL, "8 bytes of external_data");
 }
 
+// The sum is of the whole file, of bytes 0 to 3 here.
+static void external_compares_the_checksum_if_it_is_one(void **state) {
+  (void)state;
+  static const struct {
+    const char *sum;
+    enum status status;
+  } cases[] = {{"A02A05B025B928C039CF1AE7E8EE04E7C190C0DB", STATUS_OK},
+               {"a02a05b025b928c039cf1ae7e8ee04e7c190c0db", STATUS_OK},
+               {"a02a05b025b928c039cf1ae7e8ee04e7c190c0dc", STATUS_MODEL},
+               {"oCoFsCW5KMA5zxrn6O4E58GQwNs=", STATUS_OK}};
+  write_file("w.bin", "\0\1\2\3", 4);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct bytes t = {.size = 0};
+    struct tensor read;
+    put_int(&t, 1, 1);
+    put_int(&t, 2, 1);
+    put_text(&t, 8, "w");
+    put_entry(&t, "location", "w.bin");
+    put_entry(&t, "checksum", cases[i].sum);
+    put_int(&t, 14, 1);
+    write_model_of("m.onnx", &t, 1);
+    load("m.onnx");
+    diag_clear(&d);
+    assert_int_equal(tensor_read(&model, initializer(0), &arena, &read, &d), cases[i].status);
+    if (cases[i].status != STATUS_OK)
+      assert_non_null(strstr(d.message, "checksum a02a05b025b928c039cf1ae7e8ee04e7c190c0db, not"));
+  }
+}
+
 static void external_refuses_an_entry_given_twice(void **state) {
   (void)state;
   struct bytes t = external_tensor("w", &(struct range){"w.bin", "0", "16"});
@@ -608,6 +637,7 @@ int main(void) {
       TEST(external_refuses_what_is_no_regular_file),
       TEST(external_refuses_ranges_outside_the_file),
       TEST(external_refuses_an_entry_given_twice),
+      TEST(external_compares_the_checksum_if_it_is_one),
       TEST(external_finds_thousands_of_tensors_fast),
       TEST(save_writes_external_data_aligned_and_shared),
       TEST(save_over_its_own_input_keeps_reading_the_old),
