@@ -5,6 +5,7 @@
 #include "escape.h"
 #include "file.h"
 #include "json.h"
+#include "nearest.h"
 #include "supervise.h"
 
 #include <signal.h>

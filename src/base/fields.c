@@ -1,5 +1,6 @@
 // Reads JSON objects by tables of their fields. See fields.h.
 #include "fields.h"
+#include "nearest.h"
 
 #include <math.h>
 #include <string.h>

@@ -101,7 +101,4 @@ int json_utf8_length(const char *text);
 // The byte that the character at `text` stands for in a file of json_string, or 0.
 int json_stand_in(const char *text);
 
-// Nearest of the NULL-terminated `names` to `word` by edit distance, or NULL if none is near.
-const char *nearest_name(const char *word, const char *const *names);
-
 #endif

@@ -1,6 +1,7 @@
 // emit: a plan in the form that another tool reads.
 #include "cmd.h"
 #include "json.h"
+#include "nearest.h"
 #include "review.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "cmd.h"
 #include "file.h"
 #include "json.h"
+#include "nearest.h"
 #include "raise_opset.h"
 
 #include <errno.h>

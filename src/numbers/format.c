@@ -3,6 +3,7 @@
 #include "format.h"
 
 #include "json.h"
+#include "nearest.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -8,6 +8,7 @@
 #include "file.h"
 #include "invariants.h"
 #include "json.h"
+#include "nearest.h"
 #include "raise_opset.h"
 #include "spool.h"
 #include "tensor.h"

@@ -1,6 +1,7 @@
 // Which --keep and --narrow of a run decide for no node, and why: a misspelt name would else be
 // silent, and so would one that another decision beats. See run.h.
 #include "json.h"
+#include "nearest.h"
 #include "run.h"
 
 #include <string.h>

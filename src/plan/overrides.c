@@ -4,6 +4,7 @@
 
 #include "fields.h"
 #include "file.h"
+#include "nearest.h"
 #include "plan.h"
 #include "plan_windows.h"
 

@@ -5,6 +5,7 @@
 
 #include "embedded.h"
 #include "json.h"
+#include "nearest.h"
 #include "raise_opset.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "embedded.h"
 #include "fields.h"
 #include "file.h"
+#include "nearest.h"
 
 #include <string.h>
 

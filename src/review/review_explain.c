@@ -3,6 +3,7 @@
 // another outcome. Everything is from the plan file; a trace and a verdict add what they measured.
 #include "escape.h"
 #include "json.h"
+#include "nearest.h"
 #include "review.h"
 #include "units.h"
 

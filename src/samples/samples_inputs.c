@@ -2,6 +2,7 @@
 // what is declared and what was found, as the commonest cause of a failed calibration is data that
 // was saved for another model, or in another type.
 #include "json.h"
+#include "nearest.h"
 #include "samples_internal.h"
 #include "tensor.h"
 

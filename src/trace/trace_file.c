@@ -3,6 +3,7 @@
 #include "trace_file.h"
 #include "file.h"
 #include "json.h"
+#include "nearest.h"
 #include "tensor.h"
 
 #include <assert.h>

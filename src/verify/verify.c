@@ -7,6 +7,7 @@
 #include "clone.h"
 #include "emulate.h"
 #include "json.h"
+#include "nearest.h"
 #include "progress.h"
 #include "trace_places.h"
 #include "verify_judge.h"

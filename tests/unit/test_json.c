@@ -1,5 +1,6 @@
 // json: what is refused and with which line, the writer's bytes, and that any name survives a file.
 #include "json.h"
+#include "nearest.h"
 
 #include <locale.h>
 #include <math.h>
