@@ -62,6 +62,7 @@ struct run {
   struct spool *copies;  // of weights of the model that engines need aligned
   struct rewrite_report rewrite;
   struct verdict verdict;
+  struct reference reference;
   bool has_verdict;
   enum run_stage stage;  // now, since then on the clock
   double stage_since;

@@ -51,6 +51,7 @@ static enum status judge_run(struct run *r) {
       .calibration = r->calibration,
       .n_calibration = calibration_to_judge(r),
       .recorder = r->recorder,
+      .reference = &r->reference,
   };
   note_stage(r, "the verification");
   TRY(verify_run(&r->verdict, &r->graph, &r->emitted_graph, &r->plan, r->engine, r->samples,
@@ -73,7 +74,8 @@ static enum status try_result(struct run *r) {
       .steps = r->held_out,
       .n_steps = r->n_held_out,
       .threads = r->settings->threads,
-      .source = r->plan.tf32 ? NULL : &r->graph,
+      .source = &r->graph,
+      .reference = r->plan.tf32 ? NULL : &r->reference,
       .plan = &r->plan,
       .given = r->model.raised_to ? &r->given : &r->model,
       .raised = r->model.raised_to ? &r->model : NULL,

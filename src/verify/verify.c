@@ -21,6 +21,7 @@ struct verification {
   struct verdict *verdict;
   struct graph *source;
   const struct plan *plan;
+  struct reference *reference;
   struct choices choices;
   struct twin twin;
   struct probe probe;
@@ -47,6 +48,8 @@ static enum status run_sample(struct verification *v, struct session *session, s
   for (size_t k = 0; k < v->twin.n_outputs; k++)
     outputs_compare(&v->verdict->outputs[k].on[set], v->twin.outputs[2 * k], &outputs[2 * k],
                     &outputs[2 * k + 1], s, (int64_t)step);
+  if (v->reference && set == SET_HELD_OUT)
+    outputs_keep(v->reference, outputs, v->twin.n_outputs, step, v->verdict->samples, v->arena);
   struct row_sample sample = {set, (int64_t)step, v->verdict->sample_labels[step], outputs,
                               v->twin.watched};
   rows_compare(v->verdict, &sample);
@@ -222,8 +225,12 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
       .enough = p->hold_out.enough,
   };
   struct arena scratch = {0};
-  struct verification run = {
-      .verdict = v, .source = source, .plan = p, .arena = a, .scratch = &scratch};
+  struct verification run = {.verdict = v,
+                             .source = source,
+                             .plan = p,
+                             .reference = options->reference,
+                             .arena = a,
+                             .scratch = &scratch};
   run.choices = rows_choices(source, p, &scratch);
   enum status status = twin_build(&run.twin, source, emitted, p, run.choices.values,
                                   (size_t)run.choices.n, &scratch, d);

@@ -112,6 +112,13 @@ struct verdict {
 // True if all claims hold and the result loads in the engine (or cannot, for want of kernels).
 bool verdict_holds(const struct verdict *v);
 
+// What fp32 gave for the first samples that judged, as far as there is room: the same in every
+// round, so that nobody need run it again. Begins as {0}; the run's arena owns it.
+struct reference {
+  struct array *arrays;  // by sample, those of each output of the verdict
+  size_t samples, bytes;
+};
+
 struct verify_options {
   int threads;
   bool progress;
@@ -120,7 +127,8 @@ struct verify_options {
   bool held_out;
   const size_t *calibration;  // and of those that are run too, unless a claim has failed by then
   size_t n_calibration;
-  struct recorder *recorder;  // notes how far it is; may be NULL
+  struct recorder *recorder;    // notes how far it is; may be NULL
+  struct reference *reference;  // gets what it does not hold yet; may be NULL
 };
 
 // `source` and `emitted` are indexes of both models. The emitted model keeps the names of the
@@ -134,9 +142,10 @@ enum status verify_run(struct verdict *v, struct graph *source, struct graph *em
 struct trial {
   const size_t *steps;  // indices of the samples that judged
   size_t n_steps;
-  int threads;           // of the default level's session
-  struct graph *source;  // to compare with, at that level; NULL: only to see that the result runs
-  const struct plan *plan;  // ... and by its claims
+  int threads;                        // of the default level's session
+  struct graph *source;               // to compare with, at that level, and ...
+  const struct plan *plan;            // ... by its claims,
+  const struct reference *reference;  // ... what it gave; NULL: only to see that the result runs
   // The source as it was given, which is tried at each level at which the result fails; and then
   // with its opset raised, as `source` is. Either may be NULL.
   const struct model *given, *raised;
@@ -151,8 +160,8 @@ struct trial {
 // Loads the emitted model at every optimisation level, runs it on the first sample, and notes in
 // v->loads what the engine said, or that it crashed or had to be stopped; where the source does no
 // better, that is no fault of the result. At the level that
-// sessions have by default it runs all samples, one at a time, beside the source, and notes what
-// the engine makes of each claim. Errors: as verify_run's, but those of the engine.
+// sessions have by default it runs all samples that the reference holds, and notes what the engine
+// makes of each claim. Errors: as verify_run's, but those of the engine.
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
                          struct samples *samples, const struct trial *trial, struct diag *d);
 

@@ -25,8 +25,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEPT_BYTES = 128 * 1024 * 1024 };  // of what fp32 gives
-
 // What an attempt leaves, in memory that a child shares with its parent: it may not live to tell.
 struct outcome {
   struct diag diag;     // what went wrong
@@ -37,7 +35,8 @@ struct outcome {
 
 struct attempt {
   struct engine *engine;
-  const struct packed_model *packed, *reference;  // the emitted model; fp32, or NULL
+  const struct packed_model *packed;  // the emitted model
+  const struct reference *reference;  // the trial's, or NULL
   const struct graph *emitted;
   struct samples *samples;
   const struct trial *trial;
@@ -101,67 +100,19 @@ static void prepare(struct attempt *t, const struct verdict *v, struct arena *a)
   }
 }
 
-static enum status open_model(const struct attempt *t, const struct packed_model *packed,
-                              enum optimisation level, int threads, struct session **session,
-                              struct diag *d) {
+static enum status open_model(const struct attempt *t, enum optimisation level,
+                              struct session **session, struct diag *d) {
+  const struct packed_model *packed = t->packed;
   struct session_options options = {
       .optimisation = level,
-      .keep_quantised = t->keep_quantised && packed == t->packed,
-      .threads = threads,
+      .keep_quantised = t->keep_quantised,
+      .threads = level == OPTIMISE_ALL ? t->trial->threads : 1,
       .initializers = packed->initializers,
       .n_initializers = packed->n_initializers,
       .directory = packed->directory,
       .lean = packed->large,
   };
   return session_open(session, t->engine, packed->bytes, packed->size, &options, d);
-}
-
-// What fp32 gives for the first samples: `n_compared` arrays each.
-struct kept {
-  struct array *arrays;
-  size_t samples, bytes;
-};
-
-// False: there is no room left, or fp32 does not run. It ran beside the emulation before: if it
-// does not now, that is no fault of the result.
-static bool keep_reference(const struct attempt *t, struct session *session, struct kept *kept,
-                           struct arena *a) {
-  struct sample s = {0};
-  struct diag ignored = {0};
-  struct array *given = &kept->arrays[kept->samples * t->n_compared];
-  bool runs = samples_read(t->samples, t->trial->steps[kept->samples], &s, &ignored) == STATUS_OK;
-  if (runs) {
-    emulate_sample(&s);
-    runs = session_run(session, s.arrays, s.n_arrays, t->compared, t->n_compared, given,
-                       &ignored) == STATUS_OK;
-  }
-  for (size_t i = 0; runs && i < t->n_compared; i++)
-    kept->bytes += given[i].size;
-  runs = runs && kept->bytes <= KEPT_BYTES;
-  for (size_t i = 0; runs && i < t->n_compared; i++) {
-    void *data = arena_alloc(a, given[i].size);
-    if (given[i].size)
-      memcpy(data, given[i].data, given[i].size);
-    given[i].data = data;
-    given[i].strings = NULL;
-  }
-  sample_free(&s);
-  return runs;
-}
-
-// So the two models are never held at once, which large ones would not fit into memory.
-static struct kept run_reference(const struct attempt *t, struct arena *a) {
-  struct kept kept = {0};
-  struct session *session;
-  struct diag ignored = {0};
-  if (open_model(t, t->reference, OPTIMISE_BASIC, t->trial->threads, &session, &ignored) !=
-      STATUS_OK)
-    return kept;
-  kept.arrays = arena_array(a, t->trial->n_steps * t->n_compared, sizeof *kept.arrays);
-  while (kept.samples < t->trial->n_steps && keep_reference(t, session, &kept, a))
-    kept.samples++;
-  session_close(session);
-  return kept;
 }
 
 // Compares what the emitted model gave for the k-th sample with what fp32 gave.
@@ -181,9 +132,9 @@ static void compare_with(const struct attempt *t, const struct array *wanted, st
   rows_compare(seen, &sample);
 }
 
-// Runs the k-th of the trial's samples, and compares it if it is among those kept.
-static enum status run_sample(const struct attempt *t, struct session *emitted,
-                              const struct kept *kept, size_t k, struct diag *d) {
+// Runs the k-th of the trial's samples, and compares it if it is of those to compare.
+static enum status run_sample(const struct attempt *t, struct session *emitted, size_t k,
+                              struct diag *d) {
   struct sample s = {0};
   t->outcome->bad_sample = samples_read(t->samples, t->trial->steps[k], &s, d) != STATUS_OK;
   if (t->outcome->bad_sample)
@@ -191,8 +142,8 @@ static enum status run_sample(const struct attempt *t, struct session *emitted,
   struct array *results = arena_array(&s.arena, t->n_outputs, sizeof *results);
   enum status status = session_run(emitted, fitted(&s, t->emitted, &s.arena), s.n_arrays,
                                    t->outputs, t->n_outputs, results, d);
-  if (status == STATUS_OK && k < kept->samples)
-    compare_with(t, &kept->arrays[k * t->n_compared], &s, results, k);
+  if (status == STATUS_OK && k < t->outcome->compared)
+    compare_with(t, &t->reference->arrays[k * t->n_compared], &s, results, k);
   sample_free(&s);
   return status;
 }
@@ -201,18 +152,13 @@ static enum status run_sample(const struct attempt *t, struct session *emitted,
 // runs.
 static enum status load_and_run(const struct attempt *t, enum optimisation level, struct diag *d) {
   struct session *emitted = NULL;
-  struct arena scratch = {0};
-  struct kept kept = {0};
-  if (level == OPTIMISE_ALL && t->reference)
-    kept = run_reference(t, &scratch);
-  t->outcome->compared = kept.samples;
-  size_t n = kept.samples ? kept.samples : 1;
-  enum status status =
-      open_model(t, t->packed, level, level == OPTIMISE_ALL ? t->trial->threads : 1, &emitted, d);
+  bool compares = level == OPTIMISE_ALL && t->reference;
+  t->outcome->compared = compares ? t->reference->samples : 0;
+  size_t n = t->outcome->compared ? t->outcome->compared : 1;
+  enum status status = open_model(t, level, &emitted, d);
   for (size_t k = 0; k < n && status == STATUS_OK; k++)
-    status = run_sample(t, emitted, &kept, k, d);
+    status = run_sample(t, emitted, k, d);
   session_close(emitted);
-  arena_free(&scratch);
   return status;
 }
 
@@ -454,34 +400,25 @@ static enum status try_model(struct verdict *v, struct attempt *t, struct diag *
   return STATUS_OK;
 }
 
-static enum status pack_models(struct packed_model *packed, struct packed_model *reference,
-                               const struct graph *emitted, const struct trial *trial,
-                               struct arena *a, struct diag *d) {
-  struct model copy = clone_model(emitted->model, a);
-  TRY(clone_pack(packed, &copy, a, d));
-  if (!trial->source)
-    return STATUS_OK;
-  return twin_pack_reference(reference, trial->source, trial->plan->ftz, a, d);
-}
-
 enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine *engine,
                          struct samples *samples, const struct trial *trial, struct diag *d) {
   struct arena scratch = {0};
-  struct packed_model packed, reference;
+  struct packed_model packed;
   struct attempt attempt = {
       .engine = engine,
       .packed = &packed,
-      .reference = trial->source ? &reference : NULL,
+      .reference = trial->reference,
       .emitted = emitted,
       .verdict = v,
       .samples = samples,
       .trial = trial,
   };
   prepare(&attempt, v, &scratch);
+  struct model copy = clone_model(emitted->model, &scratch);
   attempt.outcome = child_share(outcome_size(v), d);
   enum status status = attempt.outcome ? STATUS_OK : d->status;
   if (status == STATUS_OK)
-    status = pack_models(&packed, &reference, emitted, trial, &scratch, d);
+    status = clone_pack(&packed, &copy, &scratch, d);
   if (status == STATUS_OK)
     status = try_model(v, &attempt, d);
   if (status == STATUS_OK && v->engine_samples > 0)

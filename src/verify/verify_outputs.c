@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { KEPT_BYTES = 128 * 1024 * 1024 };  // of what fp32 gives
+
 static size_t element_count(const struct array *x) {
   size_t count = 1;
   for (size_t i = 0; i < x->rank; i++)
@@ -82,4 +84,27 @@ void outputs_compare(struct compare *c, const char *name, const struct array *re
     }
   }
   arena_free(&scratch);
+}
+
+void outputs_keep(struct reference *kept, const struct array *pairs, size_t n_outputs, size_t step,
+                  size_t n_samples, struct arena *a) {
+  size_t bytes = kept->bytes;
+  for (size_t k = 0; k < n_outputs; k++)
+    bytes += pairs[2 * k].size;
+  if (step != kept->samples || bytes > KEPT_BYTES)
+    return;
+  if (!kept->arrays)
+    kept->arrays = arena_array(a, n_samples * n_outputs, sizeof *kept->arrays);
+  for (size_t k = 0; k < n_outputs; k++) {
+    struct array *copy = &kept->arrays[step * n_outputs + k];
+    *copy = pairs[2 * k];
+    void *data = arena_alloc(a, copy->size);
+    if (copy->size)
+      memcpy(data, copy->data, copy->size);
+    copy->data = data;
+    copy->name = "";
+    copy->strings = NULL;
+  }
+  kept->bytes = bytes;
+  kept->samples++;
 }

@@ -4,6 +4,7 @@
 
 #include "compare.h"
 #include "samples.h"
+#include "verify.h"
 
 // Adds output `name` of sample `s`, the step-th, to c: errors over all elements; for a matrix of
 // scores top-1 along the last axis, also against the sample's labels; for integers and booleans
@@ -11,6 +12,11 @@
 // nothing.
 void outputs_compare(struct compare *c, const char *name, const struct array *reference,
                      const struct array *narrow, const struct sample *s, int64_t step);
+
+// Keeps what fp32 gave for a sample if it follows those that are held already, and there is room.
+// pairs: outputs of both models, as a run gives them; n_samples: that there may come to be.
+void outputs_keep(struct reference *kept, const struct array *pairs, size_t n_outputs, size_t step,
+                  size_t n_samples, struct arena *a);
 
 // The array's `count` elements as fp32; NULL if they are no numbers.
 float *array_as_float(const struct array *x, size_t count, struct arena *scratch);

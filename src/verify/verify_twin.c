@@ -347,13 +347,3 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
   j.a.model.spool = emitted->model->spool;  // weights of both
   return clone_pack(&t->packed, &j.a.model, a, d);
 }
-
-enum status twin_pack_reference(struct packed_model *packed, struct graph *source, bool ftz,
-                                struct arena *a, struct diag *d) {
-  struct half h = {.stem = ""};
-  TRY(open_half(&h, source, ftz, false, a, d));
-  drop_value_info(&h.graph);
-  drop_node_names(&h.graph, a);
-  proto_import(a, &h.model.proto->opset_import, &h.model.proto->n_opset_import, "narrowcast", 1);
-  return clone_pack(packed, &h.model, a, d);
-}

@@ -26,8 +26,4 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
                        const struct plan *p, const int *watched, size_t n_watched, struct arena *a,
                        struct diag *d);
 
-// The source's half alone, with narrow types carried as fp32: what errors are measured against.
-enum status twin_pack_reference(struct packed_model *packed, struct graph *source, bool ftz,
-                                struct arena *a, struct diag *d);
-
 #endif

@@ -14,6 +14,7 @@
 
 #include "passes.h"
 #include "support_graph.h"
+#include "verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +34,7 @@ struct planning {
   struct policy policy;
   struct plan p;
   struct rewrite_report report;
+  struct reference reference;  // what fp32 gave when it was verified last
   struct diag d;
   char folder[64];  // removed at the end, with the files in it; "" while none was asked for
 };

@@ -53,8 +53,10 @@ void verify_after(struct planning *f, struct verdict *v, size_t calibrated) {
                                    .n_steps = samples_count(samples) - calibrated,
                                    .held_out = calibrated > 0,
                                    .calibration = steps,
-                                   .n_calibration = calibrated};
+                                   .n_calibration = calibrated,
+                                   .reference = &f->reference};
   assert_in_range(samples_count(samples), calibrated + 1, 4);
+  f->reference = (struct reference){0};
   if (verify_run(v, &f->g, &f->emitted, &f->p, engine, samples, &options, &f->arena, &f->d) !=
       STATUS_OK)
     fail_msg("%s", f->d.message);
@@ -98,6 +100,7 @@ void compare_in_engine(struct planning *f, struct verdict *v, bool in_process) {
                         .threads = 1,
                         .source = &f->g,
                         .plan = &f->p,
+                        .reference = &f->reference,
                         .in_process = in_process,
                         .seconds = 1000};
   assert_int_equal(verify_loads(v, &f->emitted, engine, samples, &trial, &f->d), STATUS_OK);

@@ -5,6 +5,7 @@
 
 #include "clone.h"
 #include "verdict_drawbacks.h"
+#include "verify_outputs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -129,6 +130,29 @@ static void what_the_engine_computes_stands_beside_each_claim(void **state) {
   struct drawback none = {0};
   verdict_drawbacks_each(&v, "1.2.3", keep_drawback, &none);
   assert_int_equal(none.count, 0);
+}
+
+// Each round of promotion offers it again; a sample that came after a gap would pass for another.
+static void what_fp32_gave_is_kept_once_and_in_order(void **state) {
+  struct planning *f = *state;
+  struct reference kept = {0};
+  float first[2] = {1, 2}, narrow[2] = {1, 2}, second[2] = {3, 4};
+  struct array pairs[2] = {{.name = "y", .rank = 1, .dims = {2}, .data = first, .size = 8},
+                           {.name = "y", .rank = 1, .dims = {2}, .data = narrow, .size = 8}};
+  outputs_keep(&kept, pairs, 1, 1, 3, &f->arena);
+  assert_int_equal(kept.samples, 0);
+  outputs_keep(&kept, pairs, 1, 0, 3, &f->arena);
+  first[0] = 9;  // a run's outputs do not outlive it
+  outputs_keep(&kept, pairs, 1, 0, 3, &f->arena);
+  pairs[0].data = second;
+  outputs_keep(&kept, pairs, 1, 1, 3, &f->arena);
+  assert_int_equal(kept.samples, 2);
+  assert_int_equal(kept.bytes, 16);
+  assert_true(((const float *)kept.arrays[0].data)[0] == 1);
+  assert_true(((const float *)kept.arrays[1].data)[1] == 4);
+  pairs[0].size = SIZE_MAX / 2;  // there is no room
+  outputs_keep(&kept, pairs, 1, 2, 3, &f->arena);
+  assert_int_equal(kept.samples, 2);
 }
 
 // An engine with kernels of its own: Neg instead of Abs, which the emulation does not see.
@@ -542,6 +566,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(verify_runs_branches_loops_and_functions),
       TEST(verify_runs_a_narrow_interface),
+      TEST(what_fp32_gave_is_kept_once_and_in_order),
       TEST(what_the_engine_computes_stands_beside_each_claim),
       TEST(an_engine_that_misses_a_claim_is_a_drawback_with_both_errors),
       TEST(a_sample_that_misses_a_claim_alone_is_a_drawback),
