@@ -254,8 +254,9 @@ static char *cell(const struct column *c, const struct result *r, struct arena *
 
 // ---- CSV (RFC 4180, but for line ends that Unix tools take) ----
 
-// Spreadsheets run a field that begins like a formula; with a ' in front it is text to them. What
-// drives a terminal is shown as elsewhere (escape.h). summary.json has names as they are.
+// Spreadsheets run a field that begins like a formula; with a ' in front it is text to them, and so
+// are options behind a word. What drives a terminal is shown as elsewhere (escape.h). summary.json
+// has all as it is.
 static void csv_text(FILE *out, const char *text) {
   bool quoted = strpbrk(text, "\",\r\n");
   if (quoted)
@@ -283,6 +284,8 @@ static void write_csv(struct result *const *results, size_t count, bool repeatab
         putc(',', out);
       first = false;
       const char *text = i == 0 ? c->key : cell(c, results[i - 1], &scratch);
+      if (c->put == put_adjustments && i > 0 && *text)
+        text = arena_printf(&scratch, "with %s", text);
       if (c->number)
         fputs(text, out);
       else

@@ -111,7 +111,7 @@ test_what_adjusts_a_policy_stands_beside_it() {
   zoo
   echo '{"model": "zoo/digits/digits.onnx", "format": "bf16"}' >list
   with_code 0 batch list --out res
-  matches res/summary.csv ",fp16,real,.*,'--format bf16,"
+  matches res/summary.csv ",fp16,real,.*,with --format bf16,"
   has res/summary.md '| --format bf16 |'
   has res/index.html 'fp16 <small>--format bf16</small>'
   matches res/summary.json '"adjustments": "--format bf16"'
