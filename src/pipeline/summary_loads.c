@@ -1,6 +1,6 @@
 // Part of the summary: at which optimisation levels the engine loads and runs the result, and what
 // it says at the others.
-#include "summary_loads.h"
+#include "summary_parts.h"
 
 #include "escape.h"
 
