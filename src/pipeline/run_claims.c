@@ -102,16 +102,19 @@ static bool judged_on(const struct run *r, const size_t *steps, size_t count) {
   return count == r->n_held_out && memcmp(steps, r->held_out, count * sizeof *steps) == 0;
 }
 
-// Runs calibration samples, evenly chosen, to see which tensors introduce errors.
-static enum status rehearse(struct run *r, struct verdict *out) {
+// Runs calibration samples, evenly chosen, to see which tensors introduce errors: by value. Where
+// the claims were judged on the same samples, that was seen already.
+static enum status rehearse(struct run *r, const struct compare **errors) {
   size_t wanted = (size_t)r->policy.promotion_samples;
   size_t count = r->n_calibration < wanted ? r->n_calibration : wanted;
   size_t *steps = arena_array(&r->arena, count, sizeof *steps);
   for (size_t i = 0; i < count; i++)
     steps[i] = r->calibration[i * r->n_calibration / count];
-  *out = r->verdict;
-  if (judged_on(r, steps, count))
+  bool all_calibrated = count == r->n_calibration && r->verdict.calibration_samples == count;
+  *errors = all_calibrated ? r->verdict.calibration_values : r->verdict.values;
+  if ((all_calibrated && *errors) || judged_on(r, steps, count))
     return STATUS_OK;
+  struct verdict rehearsal;
   struct verify_options options = {
       .threads = r->settings->threads,
       .progress = !r->settings->quiet,
@@ -120,8 +123,9 @@ static enum status rehearse(struct run *r, struct verdict *out) {
       .recorder = r->recorder,
   };
   note_stage(r, "the search for what to promote");
-  enum status status = verify_run(out, &r->graph, &r->emitted_graph, &r->plan, r->engine,
+  enum status status = verify_run(&rehearsal, &r->graph, &r->emitted_graph, &r->plan, r->engine,
                                   r->samples, &options, &r->arena, r->diag);
+  *errors = rehearsal.values;
   recorder_stage(r->recorder, "what follows the search for what to promote", true);
   return status;
 }
@@ -229,10 +233,9 @@ static enum status promote_largest_errors(struct run *r, const struct round *unp
                                           const struct best *best) {
   int round = 1;
   for (; !r->verdict.holds && round <= r->policy.promotion_rounds; round++) {
-    struct verdict rehearsal;
-    TRY(rehearse(r, &rehearsal));
-    if (!promote_choose(&r->promotions, &r->graph, &r->plan, &r->verdict, rehearsal.values, round,
-                        &r->arena))
+    const struct compare *errors;
+    TRY(rehearse(r, &errors));
+    if (!promote_choose(&r->promotions, &r->graph, &r->plan, &r->verdict, errors, round, &r->arena))
       break;
     TRY(plan_again(r));
     if (r->plan.costs.time_after >= best->seconds)

@@ -203,7 +203,7 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   v->values = compared_by_value(run, SET_HELD_OUT, a);
   const struct compare *culprits = v->values;
   if (v->calibration_samples > 0 && !v->holds)
-    culprits = compared_by_value(run, SET_CALIBRATION, run->scratch);
+    culprits = v->calibration_values = compared_by_value(run, SET_CALIBRATION, a);
   judge_find_culprits(v, run->source, culprits, run->verdict->sample_labels);
   return STATUS_OK;
 }

@@ -83,6 +83,8 @@ struct verdict {
   bool holds;              // all of them
   struct compare *values;  // by value id of the source graph; runs == 0: not compared; held out
   int n_values;
+  struct compare *calibration_values;  // the same of those that calibrated; NULL unless only these
+                                       // broke a claim
   // First (in topological order) value that is not finite in the narrow model though it is in the
   // source; the value with the largest error that its own node introduced; ids or -1.
   int first_nonfinite;

@@ -128,6 +128,9 @@ static void what_overflows_on_a_calibration_sample_only_is_named(void **state) {
   assert_false(claim_of(&v, "finite")->holds);
   assert_int_equal(v.first_nonfinite, value_id(&f->g, "h"));
   assert_non_null(strstr(v.first_nonfinite_sample, "s0"));
+  // What to promote for it is seen there as well, and no run is needed to find it.
+  assert_int_equal(v.calibration_values[value_id(&f->g, "h")].newly_nonfinite, 1);
+  assert_int_equal(v.values[value_id(&f->g, "h")].newly_nonfinite, 0);
 }
 
 // A claim that has failed is not saved by more samples, and each takes time.
