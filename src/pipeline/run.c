@@ -9,6 +9,7 @@
 #include "invariants.h"
 #include "json.h"
 #include "nearest.h"
+#include "plan_engine.h"
 #include "raise_opset.h"
 #include "spool.h"
 #include "tensor.h"
@@ -90,6 +91,7 @@ enum status run_load_model(struct run *r) {
   if (status == STATUS_OK)
     status = invariants_free(&r->graph, &r->model, &r->arena, r->diag);
   r->source_nodes = r->graph.n_nodes;
+  r->threads = plan_engine_race(&r->graph) < 0 ? given->threads : 1;
   if (status == STATUS_OK)
     status = model_each_tensor(r->model.proto, check_tensor, r);
   if (status != STATUS_OK)
@@ -133,8 +135,19 @@ enum status run_load_policy(struct run *r) {
   return raise_to(r, r->policy.raise_opset);
 }
 
+static void warn_of_race(const struct run *r) {
+  int n = r->threads == r->settings->threads ? -1 : plan_engine_race(&r->graph);
+  if (n >= 0)
+    diag_warn(
+        r->diag,
+        "%s: ONNX Runtime updates the same elements from several threads in a ScatterND with a "
+        "reduction, and loses some where indices repeat: one thread is used",
+        graph_node_label(&r->graph, n));
+}
+
 enum status run_open_engine(struct run *r) {
   run_enter(r, STAGE_ENGINE);
+  warn_of_race(r);
   recorder_action(r->recorder, "while the library was opened");
   TRY(engine_open(&r->engine, r->settings->ort, r->diag));
   recorder_engine(r->recorder, engine_info(r->engine)->version);
@@ -271,7 +284,7 @@ enum status run_trace(struct run *r) {
       .window = (size_t)r->policy.window,
       .sample = (size_t)r->policy.sample,
       .update_sample = (size_t)r->policy.update_sample,
-      .threads = s->threads,
+      .threads = r->threads,
       .progress = !s->quiet,
       .steps = r->calibration,
       .n_steps = r->n_calibration,

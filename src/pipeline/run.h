@@ -38,6 +38,7 @@ struct run {
   struct model model;
   struct model given;  // if its opset is raised, the same before that
   struct graph graph;
+  int threads;       // of engines: as the settings say, or 1 if the model needs it
   int source_nodes;  // of the file, before its opset is raised
   struct policy policy;
   struct overrides overrides;

@@ -43,7 +43,7 @@ static size_t calibration_to_judge(const struct run *r) {
 // Runs both models on the held-out samples, and on those that calibrate.
 static enum status judge_run(struct run *r) {
   struct verify_options options = {
-      .threads = r->settings->threads,
+      .threads = r->threads,
       .progress = !r->settings->quiet,
       .steps = r->held_out,
       .n_steps = r->n_held_out,
@@ -73,7 +73,7 @@ static enum status try_result(struct run *r) {
   struct trial trial = {
       .steps = r->held_out,
       .n_steps = r->n_held_out,
-      .threads = r->settings->threads,
+      .threads = r->threads,
       .source = &r->graph,
       .reference = r->plan.tf32 ? NULL : &r->reference,
       .plan = &r->plan,
@@ -116,7 +116,7 @@ static enum status rehearse(struct run *r, const struct compare **errors) {
     return STATUS_OK;
   struct verdict rehearsal;
   struct verify_options options = {
-      .threads = r->settings->threads,
+      .threads = r->threads,
       .progress = !r->settings->quiet,
       .steps = steps,
       .n_steps = count,

@@ -25,7 +25,13 @@
 // 6. ONNX Runtime 1.24 and 1.30 do not load an Attention with an fp32 mask beside float16 queries:
 //    they insert Casts into its function body that are of no type. 1.32 does. So where the mask
 //    cannot be narrow (-3.4e38), the node stays fp32 (plan_attention.c).
+// 7. ONNX Runtime 1.30 and 1.32 run a ScatterND with a reduction on several threads that update the
+//    same elements without a lock: where indices repeat, updates are lost, others each time, and
+//    a graph network was off by 20 % in one run of 60. Such a model runs on one thread (run.c).
+//    ScatterElements adds on one thread by itself.
 #include "plan_engine.h"
+
+#include <string.h>
 
 // perm with axis 0 among the last two places and the other axes in order: what the fusion takes for
 // a transposed batch.
@@ -125,4 +131,15 @@ bool plan_engine_fault(const struct graph *g, int n) {
   const struct node *node = &g->nodes[n];
   return is_transposed_batch(node, g) || node_is(node, "MelWeightMatrix") ||
          is_layer_norm_gain(g, n);
+}
+
+int plan_engine_race(const struct graph *g) {
+  for (int n = 0; n < g->n_nodes; n++) {
+    if (!node_is(&g->nodes[n], "ScatterND"))
+      continue;
+    const Onnx__AttributeProto *reduction = node_attribute(g->nodes[n].proto, "reduction");
+    if (reduction && (reduction->s.len != 4 || memcmp(reduction->s.data, "none", 4)))
+      return n;
+  }
+  return -1;
 }

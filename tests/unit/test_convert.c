@@ -16,17 +16,22 @@ struct conversion {
 };
 
 // Up to run_until_claims_hold.
-static void convert(struct conversion *c, const char *model, const char *data, const char *policy) {
+static void convert_on(struct conversion *c, const char *model, const char *data,
+                       const char *policy, int threads) {
   *c = (struct conversion){.settings = {.model = model, .data = data, .policy = policy}};
   c->settings.has_random = !data;
   c->settings.quiet = true;
-  c->settings.threads = 1;
+  c->settings.threads = threads;
   run_begin(&c->run, &c->settings, &c->diag);
   if (run_load_model(&c->run) != STATUS_OK || run_load_policy(&c->run) != STATUS_OK ||
       run_open_engine(&c->run) != STATUS_OK ||
       run_open_samples(&c->run, &c->run.policy.hold_out) != STATUS_OK ||
       run_trace(&c->run) != STATUS_OK || run_until_claims_hold(&c->run) != STATUS_OK)
     fail_msg("%s, %s: %s", model, policy, c->diag.message);
+}
+
+static void convert(struct conversion *c, const char *model, const char *data, const char *policy) {
+  convert_on(c, model, data, policy, 1);
 }
 
 // Converts, saves, converts what was saved: the second time nothing is left to do, and the file is
@@ -145,6 +150,33 @@ static void convert_narrows_a_weight_that_a_loop_carries(void **state) {
   run_close(&c.run);
 }
 
+// Entry 7 of plan_engine.c: every element of y is the number of its updates, which are all 1.
+enum { UPDATES = 8192 };
+
+static void a_scatter_that_adds_loses_no_update_whatever_the_threads(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 18;
+  int64_t *targets = arena_array(&f->arena, UPDATES, sizeof *targets);
+  memset(targets, 0, UPDATES * sizeof *targets);
+  build_input(&f->b, "x", "float[8192,16]");
+  build_floats(&f->b, "zeros", "float[1,16]", (float[16]){0});
+  build_int64s(&f->b, "targets", "int64[8192,1]", targets);
+  build_node(&f->b, "Exp", "x", "positive");
+  build_node(&f->b, "Sign", "positive", "ones");
+  Onnx__NodeProto *scatter = build_node(&f->b, "ScatterND", "zeros targets ones", "y");
+  build_string(&f->b, scatter, "reduction", "add");
+  build_output(&f->b, "y", "float[1,16]");
+  planning_index(f);
+  const char *model = planning_path(f, "scatter.onnx");
+  assert_int_equal(model_save(&f->m, model, &f->d), STATUS_OK);
+  struct conversion c;
+  convert_on(&c, model, NULL, "fp16", 4);
+  const struct stats *y = &c.run.trace.stats[value_id(&c.run.graph, "y")];
+  assert_float_equal(y->positive.min, UPDATES, 0);
+  assert_float_equal(y->positive.max, UPDATES, 0);
+  run_close(&c.run);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -153,6 +185,7 @@ int main(void) {
       TEST(convert_changes_nothing_the_second_time_on_tiny_models),
       TEST(convert_takes_large_initializers_that_nobody_reads),
       TEST(convert_narrows_a_weight_that_a_loop_carries),
+      TEST(a_scatter_that_adds_loses_no_update_whatever_the_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
