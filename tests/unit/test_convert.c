@@ -16,22 +16,17 @@ struct conversion {
 };
 
 // Up to run_until_claims_hold.
-static void convert_on(struct conversion *c, const char *model, const char *data,
-                       const char *policy, int threads) {
+static void convert(struct conversion *c, const char *model, const char *data, const char *policy) {
   *c = (struct conversion){.settings = {.model = model, .data = data, .policy = policy}};
   c->settings.has_random = !data;
   c->settings.quiet = true;
-  c->settings.threads = threads;
+  c->settings.threads = 1;
   run_begin(&c->run, &c->settings, &c->diag);
   if (run_load_model(&c->run) != STATUS_OK || run_load_policy(&c->run) != STATUS_OK ||
       run_open_engine(&c->run) != STATUS_OK ||
       run_open_samples(&c->run, &c->run.policy.hold_out) != STATUS_OK ||
       run_trace(&c->run) != STATUS_OK || run_until_claims_hold(&c->run) != STATUS_OK)
     fail_msg("%s, %s: %s", model, policy, c->diag.message);
-}
-
-static void convert(struct conversion *c, const char *model, const char *data, const char *policy) {
-  convert_on(c, model, data, policy, 1);
 }
 
 // Converts, saves, converts what was saved: the second time nothing is left to do, and the file is
@@ -150,31 +145,42 @@ static void convert_narrows_a_weight_that_a_loop_carries(void **state) {
   run_close(&c.run);
 }
 
-// Entry 7 of plan_engine.c: every element of y is the number of its updates, which are all 1.
-enum { UPDATES = 8192 };
-
-static void a_scatter_that_adds_loses_no_update_whatever_the_threads(void **state) {
-  struct planning *f = *state;
-  f->b.model->opset_import[0]->version = 18;
-  int64_t *targets = arena_array(&f->arena, UPDATES, sizeof *targets);
-  memset(targets, 0, UPDATES * sizeof *targets);
-  build_input(&f->b, "x", "float[8192,16]");
-  build_floats(&f->b, "zeros", "float[1,16]", (float[16]){0});
-  build_int64s(&f->b, "targets", "int64[8192,1]", targets);
-  build_node(&f->b, "Exp", "x", "positive");
-  build_node(&f->b, "Sign", "positive", "ones");
-  Onnx__NodeProto *scatter = build_node(&f->b, "ScatterND", "zeros targets ones", "y");
-  build_string(&f->b, scatter, "reduction", "add");
-  build_output(&f->b, "y", "float[1,16]");
+// Threads of a run that is asked for four, on a ScatterND with that reduction inside a branch.
+static int threads_for(struct planning *f, const char *reduction) {
+  Onnx__NodeProto *branch = build_node(&f->b, "If", "go", reduction);
+  static const char *const arms[] = {"then_branch", "else_branch"};
+  for (int k = 0; k < 2; k++) {
+    build_graph_begin(&f->b, branch, arms[k]);
+    build_string(&f->b, build_node(&f->b, "ScatterND", "x targets u", "sum"), "reduction",
+                 reduction);
+    build_output(&f->b, "sum", "float[4]");
+    build_graph_end(&f->b);
+  }
   planning_index(f);
   const char *model = planning_path(f, "scatter.onnx");
   assert_int_equal(model_save(&f->m, model, &f->d), STATUS_OK);
-  struct conversion c;
-  convert_on(&c, model, NULL, "fp16", 4);
-  const struct stats *y = &c.run.trace.stats[value_id(&c.run.graph, "y")];
-  assert_float_equal(y->positive.min, UPDATES, 0);
-  assert_float_equal(y->positive.max, UPDATES, 0);
-  run_close(&c.run);
+  struct settings settings = {.model = model, .threads = 4};
+  struct diag diag = {0};
+  struct run run;
+  run_begin(&run, &settings, &diag);
+  if (run_load_model(&run) != STATUS_OK)
+    fail_msg("%s", diag.message);
+  int threads = run.threads;
+  run_close(&run);
+  return threads;
+}
+
+// Entry 7 of plan_engine.c. What the race does shows in some runs only, so that the threads are
+// looked at instead.
+static void a_model_whose_scatter_reduces_runs_on_one_thread(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 18;
+  build_input(&f->b, "x", "float[4]");
+  build_input(&f->b, "u", "float[3]");
+  build_input(&f->b, "targets", "int64[3,1]");
+  build_input(&f->b, "go", "bool[]");
+  assert_int_equal(threads_for(f, "none"), 4);
+  assert_int_equal(threads_for(f, "add"), 1);
 }
 
 int main(void) {
@@ -185,7 +191,7 @@ int main(void) {
       TEST(convert_changes_nothing_the_second_time_on_tiny_models),
       TEST(convert_takes_large_initializers_that_nobody_reads),
       TEST(convert_narrows_a_weight_that_a_loop_carries),
-      TEST(a_scatter_that_adds_loses_no_update_whatever_the_threads),
+      TEST(a_model_whose_scatter_reduces_runs_on_one_thread),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
