@@ -70,7 +70,7 @@ static enum status print_end(enum status status, struct diag *d) {
     status = status == STATUS_OK ? failed : status;
   }
   if (d->status != STATUS_OK)
-    diag_print(d, stderr);
+    print_error(d);
   return status;
 }
 
@@ -110,8 +110,8 @@ static void on_bus_error(int number) {
   static const char text[] = "narrowcast: a file was cut short while it was being read\n";
   (void)number;
   file_remove_pending();
-  if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-    _exit(STATUS_IO);
+  ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)ignored;
   _exit(STATUS_IO);
 }
 

@@ -157,7 +157,8 @@ static void put_casts(const struct result *r, FILE *out) {
 // An id that is not known stands for itself, as far as it is made of what ids are made of: it may
 // come from a file of another program.
 static void put_drawback(FILE *out, const char *id, int length) {
-  static const char *const texts[][2] = {{"time", "no faster"},
+  static const char *const texts[][2] = {{"operands", "no operand in the policy's format"},
+                                         {"time", "no faster"},
                                          {"traffic", "moves more memory"},
                                          {"engine", "misses a claim in the engine"},
                                          {"sample", "one sample misses a claim"}};

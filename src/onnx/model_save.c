@@ -18,8 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Whole pages, so that a runtime can map a tensor where it lies.
-enum { DATA_ALIGNMENT = 4096 };
+// A tensor of many pages begins with a page, so that a runtime can map it where it lies; one of few
+// would waste more than it gains, and begins where vector loads are aligned.
+enum { PAGE = 4096, VECTOR = 64, MANY_PAGES = 16 * PAGE };
 
 // Smaller initializers stay in the model, where shape inference finds them.
 enum { LEAST_OUTSIDE = 1024 };
@@ -128,12 +129,12 @@ static const char *beside(struct saver *s, const char *name) {
 }
 
 static enum status write_data(struct saver *s, const uint8_t *data, size_t size, uint64_t *offset) {
-  static const uint8_t zeros[DATA_ALIGNMENT];
+  static const uint8_t zeros[PAGE];
   if (!s->data.out) {
     TRY(file_begin(&s->data, beside(s, s->location), s->d));
     s->hash = hash_begin();
   }
-  size_t padding = (size_t)(-s->size % DATA_ALIGNMENT);
+  size_t padding = (size_t)(-s->size % (size < MANY_PAGES ? VECTOR : PAGE));
   fwrite(zeros, 1, padding, s->data.out);
   hash_add(s->hash, zeros, padding);
   put(s->m, s->data.out, s->hash, data, size);

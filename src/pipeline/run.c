@@ -10,6 +10,7 @@
 #include "json.h"
 #include "nearest.h"
 #include "plan_engine.h"
+#include "proto.h"
 #include "raise_opset.h"
 #include "spool.h"
 #include "tensor.h"
@@ -237,7 +238,6 @@ enum status run_compare_with_trace(struct run *r) {
   return STATUS_OK;
 }
 
-// Finds the two values of "weight=updated weight". A name may itself hold a '='.
 // The input or output of the model that is meant by the name, or "".
 static const char *nearest_of(struct run *r, const char *name, bool outputs) {
   const struct graph *g = &r->graph;
@@ -251,6 +251,7 @@ static const char *nearest_of(struct run *r, const char *name, bool outputs) {
   return near ? near : "";
 }
 
+// Finds the two values of "weight=updated weight". A name may itself hold a '='.
 static enum status parse_feedback(struct run *r, const char *text, struct feedback *pair) {
   const struct graph *g = &r->graph;
   for (const char *at = strchr(text, '='); at; at = strchr(at + 1, '=')) {
@@ -369,10 +370,24 @@ static enum status compare_read_back(struct run *r, const struct graph *back, co
   return diag_fail(r->diag, STATUS_IO, "the file read back differs from what was written");
 }
 
+// What is saved although it was refused says so itself: the summary is soon lost.
+static void note_refusal(struct run *r) {
+  Onnx__ModelProto *m = r->emitted.proto;
+  const char *why =
+      r->verdict.holds ? "ONNX Runtime does not load or run it" : "a claim does not hold";
+  for (size_t i = 0; i < m->n_metadata_props; i++)
+    if (strcmp(text_of(m->metadata_props[i]->key), "narrowcast") == 0)
+      m->metadata_props[i] =
+          proto_entry(&r->arena, "narrowcast",
+                      arena_printf(&r->arena, "%s; REFUSED: %s", m->metadata_props[i]->value, why));
+}
+
 enum status run_save(struct run *r, const char *path) {
   run_enter(r, STAGE_WRITE);
   if (plan_is_identity(&r->plan) && r->settings->external_data == EXTERNAL_AUTO)
     return model_copy(&r->model, path, r->diag);
+  if (r->has_verdict && !verdict_holds(&r->verdict))
+    note_refusal(r);
   TRY(model_save_as(&r->emitted, path, r->settings->external_data, r->diag));
   struct arena scratch = {0};
   struct model back = {0};

@@ -37,8 +37,26 @@ static void more_traffic(const struct plan_costs *c, bool faster, drawback_use *
   use(context, "traffic", text);
 }
 
+static bool narrows_operands(const struct plan *p) {
+  for (int n = 0; n < p->n_nodes; n++)
+    if (p->nodes[n].narrow_operands)
+      return true;
+  return false;
+}
+
+static void no_operands(const struct plan *p, drawback_use *use, void *context) {
+  char text[SENTENCE];
+  snprintf(text, sizeof text,
+           "No matrix product reads %s: what is narrow here is so without the policy's operands, "
+           "and is judged by claims that were made for them.",
+           formats[p->operand_format].name);
+  use(context, "operands", text);
+}
+
 void drawbacks_each(const struct plan *p, drawback_use *use, void *context) {
   const struct plan_costs *c = &p->costs;
+  if (p->has_operand_format && !plan_is_identity(p) && !narrows_operands(p))
+    no_operands(p, use, context);
   if (!c->target || !p->has_trace || p->tf32 || plan_is_identity(p))
     return;
   bool faster = c->time_after < c->time_before;

@@ -4,6 +4,7 @@
 #include "policy.h"
 
 #include "embedded.h"
+#include "file.h"
 #include "json.h"
 #include "nearest.h"
 #include "raise_opset.h"
@@ -29,12 +30,28 @@ const char *policy_text(const char *name) {
   return NULL;
 }
 
+static void record_adjustment(struct policy *p, const char *text, struct arena *a) {
+  size_t count = 0;
+  while (p->adjustments && p->adjustments[count])
+    count++;
+  const char **adjustments = arena_array(a, count + 2, sizeof *adjustments);
+  if (count > 0)
+    memcpy(adjustments, p->adjustments, count * sizeof *adjustments);
+  adjustments[count] = text;
+  p->adjustments = adjustments;
+}
+
 enum status policy_load(struct policy *p, const char *name_or_path, struct arena *a,
                         struct diag *d) {
   if (strpbrk(name_or_path, "/.")) {
     char *text;
     TRY(json_read_text(&text, name_or_path, STATUS_POLICY, a, d));
-    return policy_parse(p, text, name_or_path, a, d);
+    TRY(policy_parse(p, text, name_or_path, a, d));
+    // A changed copy often keeps the name of what it is a copy of.
+    const char *own = policy_text(p->name);
+    if (own && strcmp(own, text) != 0)
+      record_adjustment(p, arena_printf(a, "as changed in %s", file_base(name_or_path)), a);
+    return STATUS_OK;
   }
   const char *text = policy_text(name_or_path);
   if (text)
@@ -45,17 +62,6 @@ enum status policy_load(struct policy *p, const char *name_or_path, struct arena
   diag_hint(d, "%s%s%sThe policies inside are %s; a file's name has a / or a .",
             nearest ? "Did you mean " : "", nearest ? nearest : "", nearest ? "? " : "", names);
   return diag_fail(d, STATUS_POLICY, "there is no policy called \"%s\"", name_or_path);
-}
-
-static void record_adjustment(struct policy *p, const char *text, struct arena *a) {
-  size_t count = 0;
-  while (p->adjustments && p->adjustments[count])
-    count++;
-  const char **adjustments = arena_array(a, count + 2, sizeof *adjustments);
-  if (count > 0)
-    memcpy(adjustments, p->adjustments, count * sizeof *adjustments);
-  adjustments[count] = text;
-  p->adjustments = adjustments;
 }
 
 enum status policy_adjust_class(struct policy *p, enum node_class c, const char *glob,

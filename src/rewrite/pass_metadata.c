@@ -8,9 +8,12 @@
 
 static void note_model(struct rewrite *w) {
   Onnx__ModelProto *m = w->model->proto;
+  const char *adjustments = "";
+  for (const char **o = w->plan->adjustments; o && *o; o++)
+    adjustments = arena_printf(w->arena, "%s, %s", adjustments, *o);
   const char *text = arena_printf(
-      w->arena, "%s: policy %s version %d, from a model with SHA-256 %s", NARROWCAST_VERSION,
-      w->plan->policy_name, w->plan->policy_version, w->plan->model_sha256);
+      w->arena, "%s: policy %s version %d%s, from a model with SHA-256 %s", NARROWCAST_VERSION,
+      w->plan->policy_name, w->plan->policy_version, adjustments, w->plan->model_sha256);
   proto_set_entry(w->arena, &m->metadata_props, &m->n_metadata_props,
                   proto_entry(w->arena, "narrowcast", text));
 }

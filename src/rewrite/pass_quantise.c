@@ -88,17 +88,15 @@ static bool only_products_read(const struct rewrite *w, int v) {
 
 // An engine drops a Relu that a QuantizeLinear alone reads (entry 5 of plan_engine.c): a Max with
 // zero computes the same and stays.
-static void keep_rectifier(struct rewrite *w, int v) {
-  const struct value *value = &w->graph->values[v];
-  if (value->origin != ORIGIN_NODE || !only_products_read(w, v))
-    return;
-  const struct node *node = &w->graph->nodes[value->producer];
-  if (!node_is(node, "Relu") || node->n_inputs != 1 || node->inputs[0] < 0)
+static void replace_relu(struct rewrite *w, int n) {
+  const struct node *node = &w->graph->nodes[n];
+  if (!node_is(node, "Relu") || node->n_inputs != 1 || node->inputs[0] < 0 ||
+      strcmp(node->proto->op_type, "Relu") != 0)
     return;
   static const int64_t scalar[1] = {0};
   static const uint8_t zero[sizeof(float)] = {0};
-  const struct format *f = &formats[w->plan->nodes[value->producer].format];
-  const char *name = rewrite_name_with(w, v, "zero");
+  const struct format *f = &formats[w->plan->nodes[n].format];
+  const char *name = rewrite_name_with(w, node->outputs[0], "zero");
   rewrite_add_constant(
       w, node->inputs[0],
       tensor_new(w->arena, name, f->onnx_type, 0, scalar, zero, (size_t)f->stored_bits / 8));
@@ -110,6 +108,32 @@ static void keep_rectifier(struct rewrite *w, int v) {
   max->input[0] = input;
   add_input(w, max, 1, name);
   rewrite_say(w, max, "was Relu, which ONNX Runtime drops in front of a QuantizeLinear");
+}
+
+// Whether a reader of the value may be gone before the engine looks for a QuantizeLinear: it puts
+// the bodies of functions and of branches in their place, and folds Casts.
+static bool is_read_from_afar(const struct graph *g, int v) {
+  const struct value *value = &g->values[v];
+  if (value->is_output && value->scope != 0)
+    return true;
+  for (int u = 0; u < value->n_uses; u++) {
+    if (value->uses[u].node < 0)
+      continue;
+    const struct node *reader = &g->nodes[value->uses[u].node];
+    if (reader->scope != value->scope || reader->function >= 0 || reader->n_bodies > 0 ||
+        node_is(reader, "Cast") || node_is(reader, "CastLike") || node_is(reader, "Identity"))
+      return true;
+  }
+  return false;
+}
+
+static void keep_rectifiers(struct rewrite *w) {
+  for (int n = 0; n < w->graph->n_nodes; n++) {
+    const struct node *node = &w->graph->nodes[n];
+    if (node_is(node, "Relu") && node->n_outputs == 1 && node->outputs[0] >= 0 &&
+        is_read_from_afar(w->graph, node->outputs[0]))
+      replace_relu(w, n);
+  }
 }
 
 static void add_quantise(struct rewrite *w, int v, struct pair *pair) {
@@ -155,7 +179,8 @@ static void quantise_value(struct rewrite *w, int v, struct pair *pair) {
   const struct value *value = &w->graph->values[v];
   pair->zero_point = add_zero_point(w, v);
   if (!pair->codes) {
-    keep_rectifier(w, v);
+    if (value->origin == ORIGIN_NODE && only_products_read(w, v))
+      replace_relu(w, value->producer);
     add_quantise(w, v, pair);
   }
   for (int u = 0; u < value->n_uses; u++) {
@@ -177,6 +202,8 @@ enum status pass_quantise(struct rewrite *w, struct diag *d) {
     struct pair pair = {0};
     quantise_value(w, v, &pair);
   }
+  if (w->report->quantised)
+    keep_rectifiers(w);
   // Where initializers need not be inputs; older models say their types by the same numbers.
   Onnx__ModelProto *m = w->model->proto;
   int64_t knows =

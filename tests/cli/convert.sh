@@ -243,8 +243,9 @@ test_refusal_still_writes_plan_and_trace_for_review() {
 test_save_anyway_writes_the_refused_model_and_still_exits_1() {
   strict relative_l2
   with_code 1 convert "$model" --policy ./strict.json --data "$data" -o y.onnx --save-anyway
-  has out 'REFUSED' 'wrote        y.onnx'
+  has out 'REFUSED' 'wrote        y.onnx' 'policy       fp16 version 1, as changed in strict.json'
   quietly inspect y.onnx
+  matches out '^converted .* policy fp16 version 1, as changed in strict.json, .*; REFUSED: a claim does not hold$'
 }
 
 test_not_finite_in_fp32_already_names_tensor_and_sample() {

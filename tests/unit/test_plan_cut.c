@@ -540,6 +540,25 @@ static void drawbacks_are_time_that_is_not_saved_and_memory_that_is_moved_more(v
   assert_string_equal(said[0], "time");
 }
 
+static void drawbacks_say_that_no_product_reads_the_operand_format(void **state) {
+  struct planning *f = *state;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  decide(f);
+  n_said = 0;
+  f->p.has_operand_format = true;
+  f->p.operand_format = FORMAT_FP8E4M3FN;
+  f->p.costs.target = NULL;  // nothing was modelled
+  drawbacks_each(&f->p, keep_id, NULL);
+  assert_int_equal(n_said, 1);
+  assert_string_equal(said[0], "operands");
+  n_said = 0;
+  f->p.nodes[0].narrow_operands = true;
+  drawbacks_each(&f->p, keep_id, NULL);
+  assert_int_equal(n_said, 0);
+}
+
 // ---- size ----
 
 static void build_large(struct planning *f, int count) {
@@ -601,6 +620,7 @@ int main(void) {
       TEST(plan_states_what_it_costs),
       TEST(a_plan_that_is_worth_it_has_no_drawback),
       TEST(drawbacks_are_time_that_is_not_saved_and_memory_that_is_moved_more),
+      TEST(drawbacks_say_that_no_product_reads_the_operand_format),
       TEST(plan_cuts_100000_nodes_in_seconds_and_always_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,6 +121,32 @@ static void a_relu_that_only_products_read_in_8_bits_becomes_a_max_with_zero(voi
   }
 }
 
+// Engines fold the Casts and put the function's body in place of its call.
+static void a_relu_that_reaches_8_bits_behind_a_cast_or_a_call_becomes_a_max(void **state) {
+  static const char *const ways[] = {"Cast", "Identity", "local.Root"};
+  for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    struct planning *f = begin(state, 19);
+    build_function_begin(&f->b, "local", "Root", "a", "b", "");
+    build_node(&f->b, "Sqrt", "a", "b");
+    build_function_end(&f->b);
+    build_opset(&f->b, "local", 1);
+    build_input(&f->b, "x", "float[2,2]");
+    build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, -3, 448});
+    build_node(&f->b, "Relu", "x", "r");
+    Onnx__NodeProto *between = build_node(&f->b, ways[i], "r", "c");
+    if (i == 0)
+      build_int(&f->b, between, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+    build_node(&f->b, "MatMul", "c w", "y");
+    build_output(&f->b, "y", "float[2,2]");
+    planning_all(f);
+    assert_true(made(f, "y")->narrow_operands);
+    assert_int_equal(emitted_count(f, "Relu"), 0);
+    assert_int_equal(emitted_count(f, "Max"), 1);
+    planning_tear_down(state);
+    planning_set_up(state);
+  }
+}
+
 static void a_weight_is_stored_as_codes_and_its_scale_is_the_inverse(void **state) {
   struct planning *f = begin(state, 19);
   product(f);
@@ -536,6 +562,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(both_operands_come_from_8_bits),
       TEST(a_relu_that_only_products_read_in_8_bits_becomes_a_max_with_zero),
+      TEST(a_relu_that_reaches_8_bits_behind_a_cast_or_a_call_becomes_a_max),
       TEST(a_weight_is_stored_as_codes_and_its_scale_is_the_inverse),
       TEST(a_weight_with_other_readers_is_kept_for_them),
       TEST(a_value_is_quantised_once_for_all_its_readers),
