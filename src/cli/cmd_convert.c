@@ -1,4 +1,4 @@
-// convert: the whole pipeline in one process. The table of contents of the program.
+// convert: the whole pipeline in one command. The table of contents of the program.
 #include "cmd.h"
 #include "records.h"
 #include "summary.h"
@@ -32,5 +32,8 @@ enum status command_convert(struct run *r) {
     summary_json(r, output, stdout);
   else
     summary_text(r, output, stdout);
+  if (!output && !r->settings->json)
+    printf("note         nothing was written: --keep, another policy or more data may save it, "
+           "--save-anyway writes it as it is\n");
   return holds ? STATUS_OK : STATUS_CLAIM;
 }

@@ -59,9 +59,13 @@ static void samples_limit(const struct limits *l) {
   if (p->synthetic)
     limit(l, "synthetic", "The statistics are of made-up inputs, which say little of real ones.");
   size_t held_out = p->samples > p->steps ? p->samples - p->steps : 0;
-  char judged[64] = "those that calibrated";
+  bool one = p->steps == 1;
+  char judged[64];
   if (held_out)
-    snprintf(judged, sizeof judged, "these and %zu held out", held_out);
+    snprintf(judged, sizeof judged, "%s and %zu held out", one ? "it" : "these", held_out);
+  else
+    snprintf(judged, sizeof judged, "%s",
+             one ? "the one that calibrated" : "those that calibrated");
   limit(l, "samples", "Other data: ranges are those of %zu sample%s, and claims are judged on %s.",
         p->steps, PLURAL(p->steps), judged);
 }
@@ -71,7 +75,7 @@ static void promotion_limit(const struct limits *l) {
   const struct promotions *p = l->plan->promotions;
   if (p && p->count)
     limit(l, "promotion",
-          "%zu tensor%s promoted until the claims held: the samples that judge chose when to stop, "
+          "%zu tensor%s promoted to meet the claims: the samples that judge chose when to stop, "
           "and others may hold them less well.",
           p->count, p->count == 1 ? " was" : "s were");
 }

@@ -345,7 +345,7 @@ test_calls_of_functions_are_not_counted_as_float_nodes() {
 
 test_summaries_count_one_as_one() {
   quietly convert "$digits/digits.onnx" --random 1 --samples 1 -o m.onnx -q
-  has out '1 made-up sample; none held out' 'ranges are those of 1 sample, and claims are judged on those that calibrated'
+  has out '1 made-up sample; none held out' 'ranges are those of 1 sample, and claims are judged on the one that calibrated'
   mkdir zoo
   cp "$digits/digits.onnx" zoo/
   with_code 0 batch zoo --out res
