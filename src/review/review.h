@@ -122,4 +122,7 @@ enum status review_emit_tensorrt(const struct review *r, const char *path, struc
 enum status review_emit_onnxruntime(const struct review *r, const struct review_range *ranges,
                                     const char *path, struct diag *d);
 
+// True for a constant that is stored in the operand format and in no other.
+bool review_only_operand(const struct review *r, const struct review_value *v);
+
 #endif

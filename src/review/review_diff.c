@@ -31,6 +31,7 @@ static bool same_value(const struct review_value *x, const struct review_value *
 struct visitor {
   void (*node)(struct visitor *v, const struct review_node *x, const struct review_node *y);
   void (*value)(struct visitor *v, const struct review_value *x, const struct review_value *y);
+  const struct review *before, *after;
   FILE *out;
   struct json_writer *json;
   int found;
@@ -114,19 +115,35 @@ static void print_node(struct visitor *v, const struct review_node *x,
   escape_printf(v->out, "\n");
 }
 
-static void print_storage(const struct review_value *v, FILE *out) {
+static void print_in_operand_format(const struct review *r, const struct review_value *v,
+                                    FILE *out) {
+  escape_printf(out, "%s", formats[r->operand_format].name);
+  if (v->operand_block)
+    escape_printf(out, " in blocks of %d along axis %d", v->operand_block, v->operand_axis);
+  else if (v->operand_scale)
+    escape_printf(out, " times 2^%d", v->operand_scale);
+}
+
+static void print_operand(const struct review *r, const struct review_value *v, FILE *out) {
+  if (!v->is_operand || !r->has_operand_format)
+    return;
+  escape_printf(out, ", read by products in ");
+  print_in_operand_format(r, v, out);
+}
+
+static void print_storage(const struct review *r, const struct review_value *v, FILE *out) {
   if (!v) {
     escape_printf(out, "not there");
     return;
   }
-  escape_printf(out, "%s", formats[v->format].name);
-  if (v->scale_log2)
-    escape_printf(out, " scaled by 2^%d", v->scale_log2);
-  if (v->operand_block)
-    escape_printf(out, ", as operand in blocks of %d along axis %d", v->operand_block,
-                  v->operand_axis);
-  else if (v->is_operand)
-    escape_printf(out, ", as operand by 2^%d", v->operand_scale);
+  if (review_only_operand(r, v))
+    print_in_operand_format(r, v, out);
+  else {
+    escape_printf(out, "%s", formats[v->format].name);
+    if (v->scale_log2)
+      escape_printf(out, " times 2^%d", v->scale_log2);
+    print_operand(r, v, out);
+  }
   if (v->fit.reason != REASON_NONE)
     escape_printf(out, " (%s)", reason_name(v->fit.reason));
 }
@@ -134,9 +151,9 @@ static void print_storage(const struct review_value *v, FILE *out) {
 static void print_value(struct visitor *v, const struct review_value *x,
                         const struct review_value *y) {
   escape_printf(v->out, "  tensor %s: ", (x ? x : y)->label);
-  print_storage(x, v->out);
+  print_storage(v->before, x, v->out);
   escape_printf(v->out, " -> ");
-  print_storage(y, v->out);
+  print_storage(v->after, y, v->out);
   escape_printf(v->out, "\n");
 }
 
@@ -164,7 +181,8 @@ static void print_totals(const struct review *before, const struct review *after
 }
 
 static bool diff_text(const struct review *before, const struct review *after, FILE *out) {
-  struct visitor v = {.node = print_node, .value = print_value, .out = out};
+  struct visitor v = {
+      .node = print_node, .value = print_value, .before = before, .after = after, .out = out};
   print_head(before, after, out);
   visit_nodes(before, after, &v);
   visit_values(before, after, &v);

@@ -162,14 +162,6 @@ static void print_numbers(const struct review *r, const struct review_value *v, 
                   f->name, counted);
 }
 
-// A constant that is stored in the operand format and in no other.
-static bool only_operand(const struct review *r, const struct review_value *v) {
-  for (int i = 0; i < v->n_readers; i++)
-    if (!r->nodes[v->readers[i]].narrow_operands)
-      return false;
-  return v->constant && v->is_operand && r->has_operand_format;
-}
-
 // "fp16", "fp16 times 2^-3"
 static void print_stored(enum format_id format, int scale_log2, FILE *out) {
   fputs(name_of(format), out);
@@ -257,7 +249,7 @@ static void print_value_outcome(const struct review *r, const struct review_valu
   char factor[UNITS_TEXT];
   const struct review_node *n = decider(r, v);
   print_line("because", out);
-  if (only_operand(r, v))
+  if (review_only_operand(r, v))
     escape_printf(out, "only products read it, and they read it so: see `explain` of them\n");
   else if (n)
     escape_printf(out, "node %s is %s: see `explain` of it\n", n->label, name_of(n->format));
@@ -284,7 +276,7 @@ static void print_value_outcome(const struct review *r, const struct review_valu
 static void explain_value(const struct review *r, const struct review_range *ranges,
                           const struct review_value *v, FILE *out) {
   escape_printf(out, "%s %s: ", v->constant ? "constant" : "tensor", v->label);
-  if (only_operand(r, v))
+  if (review_only_operand(r, v))
     print_operand_copy(r, v, out);
   else
     fputs(name_of(v->format), out);
@@ -336,10 +328,10 @@ static void print_ends(const struct review *r, const char *what, const struct re
     const struct review_value *v = &r->values[ends[k].value];
     bool as_operand = narrow_operands && k < OPERANDS && v->is_operand && r->has_operand_format;
     escape_printf(out, " (");
-    if (!as_operand || !only_operand(r, v))
+    if (!as_operand || !review_only_operand(r, v))
       print_stored(v->format, v->scale_log2, out);
     if (as_operand) {
-      escape_printf(out, only_operand(r, v) ? "" : ", read in ");
+      escape_printf(out, review_only_operand(r, v) ? "" : ", read in ");
       print_operand_copy(r, v, out);
     }
     escape_printf(out, ")");

@@ -391,3 +391,10 @@ enum status review_read_trace(const struct review *r, const char *path, struct r
   *out = arena_array(a, (size_t)r->n_values, sizeof **out);
   return read_trace(&reading, reading.root, r, *out);
 }
+
+bool review_only_operand(const struct review *r, const struct review_value *v) {
+  for (int i = 0; i < v->n_readers; i++)
+    if (!r->nodes[v->readers[i]].narrow_operands)
+      return false;
+  return v->constant && v->is_operand && r->has_operand_format;
+}

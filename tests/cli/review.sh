@@ -204,6 +204,15 @@ test_diff_of_plans_of_two_models_says_so() {
   has out 'different models' 'not there'
 }
 
+test_diff_says_which_format_products_read_a_weight_in() {
+  planned --policy fp16 --raise-opset 19
+  mv p.json half.json
+  planned --policy fp8 --raise-opset 19
+  with_code 1 diff half.json p.json
+  has out 'tensor image: fp32 -> fp32, read by products in fp8e4m3fn times 2^8' \
+    'tensor stem.weight: fp16 -> fp8e4m3fn times 2^8'
+}
+
 test_what_is_no_plan_is_refused() {
   planned
   echo '[]' >list.json
