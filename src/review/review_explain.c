@@ -265,8 +265,10 @@ static void print_value_outcome(const struct review *r, const struct review_valu
     escape_printf(out, "it follows the nodes around it");
   } else {
     double margin = isnan(r->thresholds.margin) ? 1 : r->thresholds.margin;
-    escape_printf(out, "it fails for %s if its magnitude grows %s times", name_of(r->ladder[0]),
-                  units_factor(v->fit.headroom / margin, factor));
+    escape_printf(out,
+                  v->format == FORMAT_FP32 ? "%s would hold it, until its magnitude grows %s times"
+                                           : "it fails for %s if its magnitude grows %s times",
+                  name_of(r->ladder[0]), units_factor(v->fit.headroom / margin, factor));
     if (margin != 1)
       escape_printf(out, ", since a margin of %.3g is kept", margin);
   }
