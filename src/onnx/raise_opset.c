@@ -173,12 +173,28 @@ static void collect_names(struct raising *r) {
       map_put(&r->names, 0, g->nodes[n].proto->name, FIRST_SUFFIX);
 }
 
+// ONNX Runtime runs a function's body at the model's own opset, whatever the function imports.
+static void warn_of_functions(const struct raising *r, int from) {
+  for (int s = 0; s < r->graph->n_scopes; s++) {
+    const struct scope *scope = &r->graph->scopes[s];
+    if (scope->kind != SCOPE_FUNCTION || scope->opset == 0 || scope->opset == from)
+      continue;
+    diag_warn(
+        r->diag,
+        "%s imports opset %d and the model %d, at which ONNX Runtime runs it as well: raised, "
+        "the model may compute something else there",
+        scope->path, scope->opset, from);
+    return;
+  }
+}
+
 enum status raise_opset(struct model *m, struct graph *g, int opset, struct arena *a,
                         struct diag *d) {
   struct raising r = {.model = m, .graph = g, .arena = a, .diag = d, .to = opset};
   int from = graph_opset(g, 0, "");
   if (from >= opset || from == 0)
     return STATUS_OK;
+  warn_of_functions(&r, from);
   collect_names(&r);
   r.ranks = ranks_find(g, a);
   for (int s = 0; s < g->n_scopes; s++)

@@ -538,6 +538,39 @@ static void bodies_and_functions_are_raised_too(void **state) {
   expect_all_same(f);
 }
 
+static void keep_warning(void *text, const char *warning) {
+  snprintf(text, 200, "%s", warning);
+}
+
+static void a_function_of_another_opset_is_warned_of(void **state) {
+  for (int of_function = 11; of_function <= 12; of_function++) {
+    struct planning *f = begin(state, 11);
+    f->b.model->ir_version = 8;
+    Onnx__FunctionProto *front = build_function_begin(&f->b, "local", "Front", "a", "b", "");
+    build_node(&f->b, "Softmax", "a", "b");
+    build_function_end(&f->b);
+    front->opset_import[0]->version = of_function;
+    build_opset(&f->b, "local", 1);
+    build_input(&f->b, "x", "float[1,2]");
+    build_node(&f->b, "local.Front", "x", "y");
+    output(f, "y");
+    char warning[200] = "";
+    struct both b = {.d = {.warn = keep_warning, .warn_context = warning}};
+    struct model after;
+    struct graph index;
+    planning_index(f);
+    schema_load(&b.schemas, &b.arena);
+    assert_true(raised(&b, &f->m, 13, &after, &index));
+    if (of_function == 11)
+      assert_string_equal(warning, "");
+    else
+      assert_non_null(strstr(warning, "fn:local.Front imports opset 12 and the model 11"));
+    end_both(&b);
+    planning_tear_down(state);
+    planning_set_up(state);
+  }
+}
+
 // ---- refusals ----
 
 static void expect_refusal(struct planning *f, int opset, const char *node, const char *message) {
@@ -681,6 +714,7 @@ int main(void) {
       TEST(withdrawn_functions_are_written_out),
       TEST(names_made_are_new),
       TEST(bodies_and_functions_are_raised_too),
+      TEST(a_function_of_another_opset_is_warned_of),
       TEST(a_mask_that_is_read_is_refused),
       TEST(a_mask_of_opset_10_that_is_read_is_refused),
       TEST(nearest_pixels_by_scales_that_are_not_constant_are_refused),
