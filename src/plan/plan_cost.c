@@ -236,8 +236,8 @@ static double sum_length(double a, double b, double o) {
   return o > 0 ? sqrt(a * b / o) : 0;
 }
 
-static double product_length(const struct costs *c, const struct node *node, double output) {
-  bool gemm = strstr(node->proto->op_type, "Gemm") != NULL;
+static double product_length(const struct costs *c, const struct node *node, double output,
+                             bool gemm) {
   bool transposed = int_attribute(node, "transB") != 0;
   double k = constant_dim(c, node, 1, gemm && transposed ? 1 : -2);
   if (k > 0 && (gemm || !transposed))
@@ -273,7 +273,7 @@ static double count_work(const struct costs *c, int n, const struct op_cost *op)
   double output = elements_of(c, node->outputs, node->n_outputs, 0), width, length;
   switch (op->work) {
   case WORK_PRODUCT:
-  case WORK_GEMM: return 2 * output * product_length(c, node, output);
+  case WORK_GEMM: return 2 * output * product_length(c, node, output, op->work == WORK_GEMM);
   case WORK_QUANTISED: return 2 * output * (double)int_attribute(node, "K");
   case WORK_CONTRACTION: return 2 * output * sum_length(input, second, output);
   case WORK_CONVOLUTION: return 2 * output * channel_weights(c, node);
