@@ -92,7 +92,9 @@ enum status run_load_model(struct run *r) {
   if (status == STATUS_OK)
     status = invariants_free(&r->graph, &r->model, &r->arena, r->diag);
   r->source_nodes = r->graph.n_nodes;
-  r->threads = plan_engine_race(&r->graph) < 0 ? given->threads : 1;
+  r->threads = given->threads;
+  if (status == STATUS_OK && plan_engine_race(&r->graph) >= 0)
+    r->threads = 1;
   if (status == STATUS_OK)
     status = model_each_tensor(r->model.proto, check_tensor, r);
   if (status != STATUS_OK)
@@ -376,7 +378,8 @@ static void note_refusal(struct run *r) {
   const char *why =
       r->verdict.holds ? "ONNX Runtime does not load or run it" : "a claim does not hold";
   for (size_t i = 0; i < m->n_metadata_props; i++)
-    if (strcmp(text_of(m->metadata_props[i]->key), "narrowcast") == 0)
+    if (strcmp(text_of(m->metadata_props[i]->key), "narrowcast") == 0 &&
+        !strstr(text_of(m->metadata_props[i]->value), "; REFUSED: "))
       m->metadata_props[i] =
           proto_entry(&r->arena, "narrowcast",
                       arena_printf(&r->arena, "%s; REFUSED: %s", m->metadata_props[i]->value, why));

@@ -55,7 +55,7 @@ static void no_operands(const struct plan *p, drawback_use *use, void *context) 
 
 void drawbacks_each(const struct plan *p, drawback_use *use, void *context) {
   const struct plan_costs *c = &p->costs;
-  if (p->has_operand_format && !plan_is_identity(p) && !narrows_operands(p))
+  if (p->has_operand_format && !p->tf32 && !plan_is_identity(p) && !narrows_operands(p))
     no_operands(p, use, context);
   if (!c->target || !p->has_trace || p->tf32 || plan_is_identity(p))
     return;

@@ -131,7 +131,7 @@ static void keep_rectifiers(struct rewrite *w) {
   for (int n = 0; n < w->graph->n_nodes; n++) {
     const struct node *node = &w->graph->nodes[n];
     if (node_is(node, "Relu") && node->n_outputs == 1 && node->outputs[0] >= 0 &&
-        is_read_from_afar(w->graph, node->outputs[0]))
+        graph_is_fp32(w->graph, node->outputs[0]) && is_read_from_afar(w->graph, node->outputs[0]))
       replace_relu(w, n);
   }
 }

@@ -121,6 +121,20 @@ static void a_relu_that_only_products_read_in_8_bits_becomes_a_max_with_zero(voi
   }
 }
 
+static void a_relu_of_whole_numbers_stays(void **state) {
+  struct planning *f = begin(state, 19);
+  build_input(&f->b, "i", "int32[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, -3, 448});
+  build_node(&f->b, "Relu", "i", "r");
+  Onnx__NodeProto *cast = build_node(&f->b, "Cast", "r", "x");
+  build_int(&f->b, cast, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  assert_int_equal(emitted_count(f, "QuantizeLinear"), 1);
+  assert_int_equal(emitted_count(f, "Relu"), 1);
+}
+
 // Engines fold the Casts and put the function's body in place of its call.
 static void a_relu_that_reaches_8_bits_behind_a_cast_or_a_call_becomes_a_max(void **state) {
   static const char *const ways[] = {"Cast", "Identity", "local.Root"};
@@ -562,6 +576,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(both_operands_come_from_8_bits),
       TEST(a_relu_that_only_products_read_in_8_bits_becomes_a_max_with_zero),
+      TEST(a_relu_of_whole_numbers_stays),
       TEST(a_relu_that_reaches_8_bits_behind_a_cast_or_a_call_becomes_a_max),
       TEST(a_weight_is_stored_as_codes_and_its_scale_is_the_inverse),
       TEST(a_weight_with_other_readers_is_kept_for_them),
