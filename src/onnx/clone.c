@@ -167,7 +167,7 @@ enum name_space { READ, LISTED };  // by a node or as an output; among the input
 // Names that bodies define themselves count too: that keeps an initializer at worst.
 static void note_read(struct map *names, const Onnx__GraphProto *g) {
   for (size_t i = 0; i < g->n_output; i++)
-    map_put(names, READ, g->output[i]->name, 0);
+    map_put(names, READ, text_of(g->output[i]->name), 0);
   for (size_t n = 0; n < g->n_node; n++) {
     const Onnx__NodeProto *node = g->node[n];
     for (size_t i = 0; i < node->n_input; i++)
@@ -187,10 +187,10 @@ static void note_read(struct map *names, const Onnx__GraphProto *g) {
 static void drop_unread(struct map *names, Onnx__GraphProto *g) {
   note_read(names, g);
   for (size_t i = 0; i < g->n_input; i++)
-    map_put(names, LISTED, g->input[i]->name, 0);
+    map_put(names, LISTED, text_of(g->input[i]->name), 0);
   size_t kept = 0;
   for (size_t i = 0; i < g->n_initializer; i++) {
-    const char *name = g->initializer[i]->name;
+    const char *name = text_of(g->initializer[i]->name);
     if (map_get(names, READ, name) >= 0 || map_get(names, LISTED, name) >= 0)
       g->initializer[kept++] = g->initializer[i];
   }
@@ -208,7 +208,7 @@ enum status clone_pack(struct packed_model *out, struct model *m, struct arena *
   struct packing packing = {.out = out, .model = m, .arena = a};
   for (size_t i = 0; i < graph->n_initializer; i++) {
     Onnx__TensorProto *t = graph->initializer[i];
-    bool read = map_get(&names, READ, t->name) >= 0;
+    bool read = map_get(&names, READ, text_of(t->name)) >= 0;
     if (!read || t->raw_data.len < KEEP_OUT_BYTES || tensor_element_bits(t->data_type) < 8)
       continue;
     struct tensor view;

@@ -25,6 +25,7 @@ enum {
 // One signature of a function and what it gives.
 struct call {
   struct type *inputs;
+  bool *given;                              // by input: the call passes something for it
   const Onnx__AttributeProto **attributes;  // by reference
   struct type *outputs;
 };
@@ -50,11 +51,12 @@ struct inference {
   int n_functions;
   int *function_of;  // by scope: index into functions, for a function's own scope
   const struct function *current;
-  const Onnx__AttributeProto **attributes;  // of the call that is being inferred
+  const struct call *call;  // that is being inferred, of `current`
   int depth;
   struct type *bound;   // by type variable, for the node at hand
   struct type *inputs;  // of the call at hand
-  size_t capacity_bound, capacity_inputs;
+  bool *given;          // likewise
+  size_t capacity_bound, capacity_inputs, capacity_given;
   int wrong_value_infos, first_wrong_value_info;
 };
 
@@ -92,9 +94,9 @@ static const Onnx__AttributeProto *find_attribute(void *context, const Onnx__Nod
   const Onnx__AttributeProto *a = node_attribute(node, name);
   if (!a || !*text_of(a->ref_attr_name))
     return a;
-  for (int i = 0; in->current && in->attributes && i < in->current->n_references; i++)
+  for (int i = 0; in->current && in->call->attributes && i < in->current->n_references; i++)
     if (strcmp(in->current->references[i], a->ref_attr_name) == 0)
-      return in->attributes[i];
+      return in->call->attributes[i];
   *open = true;
   return NULL;
 }
@@ -262,7 +264,8 @@ static bool type_attributes_equal(const Onnx__AttributeProto *a, const Onnx__Att
 static bool same_signature(const struct function *f, int n_inputs, const struct call *a,
                            const struct call *b) {
   for (int i = 0; i < n_inputs; i++)
-    if (a->inputs[i].kind != b->inputs[i].kind || a->inputs[i].elem_type != b->inputs[i].elem_type)
+    if (a->inputs[i].kind != b->inputs[i].kind ||
+        a->inputs[i].elem_type != b->inputs[i].elem_type || a->given[i] != b->given[i])
       return false;
   for (int i = 0; i < f->n_references; i++)
     if (!type_attributes_equal(a->attributes[i], b->attributes[i]))
@@ -288,18 +291,18 @@ static void merge_types(struct inference *in, struct function *f) {
   }
 }
 
-// Infers the body for one signature; attributes NULL: nothing is known of the call.
+// Infers the body for one signature; given and attributes NULL: nothing is known of the call.
 static enum status infer_body(struct inference *in, struct function *f, struct call *call) {
   const struct function *outer = in->current;
-  const Onnx__AttributeProto **outer_attributes = in->attributes;
+  const struct call *outer_call = in->call;
   in->current = f;
-  in->attributes = call->attributes;
+  in->call = call;
   const struct scope *s = &in->g->scopes[f->scope];
   for (int i = 0; i < s->n_inputs; i++)
     in->g->values[s->inputs[i]].type = call->inputs[i];
   enum status status = infer_scope(in, f->scope);
   in->current = outer;
-  in->attributes = outer_attributes;
+  in->call = outer_call;
   TRY(status);
   call->outputs = arena_array(in->g->arena, (size_t)s->n_outputs, sizeof *call->outputs);
   for (int i = 0; i < s->n_outputs; i++)
@@ -326,23 +329,38 @@ static struct call *find_call(struct inference *in, struct function *f, const st
   struct call *call = &f->calls[f->n_calls++];
   *call = (struct call){
       .inputs = arena_array(a, (size_t)n_inputs, sizeof *call->inputs),
+      .given = arena_array(a, (size_t)n_inputs, sizeof *call->given),
       .attributes = arena_array(a, (size_t)f->n_references, sizeof(void *)),
   };
-  for (int i = 0; i < n_inputs; i++)
+  for (int i = 0; i < n_inputs; i++) {
     call->inputs[i] = wanted->inputs[i];
+    call->given[i] = wanted->given[i];
+  }
   for (int i = 0; i < f->n_references; i++)
     call->attributes[i] = wanted->attributes[i];
   return call;
 }
 
-// The types of a call's arguments, in a buffer that the next call reuses.
-static struct type *argument_types(struct inference *in, const struct node *n, int n_formals) {
-  in->inputs = arena_grow(in->g->arena, in->inputs, &in->capacity_inputs, (size_t)n_formals,
-                          sizeof *in->inputs);
-  for (int i = 0; i < n_formals; i++)
-    in->inputs[i] =
-        i < n->n_inputs && n->inputs[i] >= 0 ? in->g->values[n->inputs[i]].type : (struct type){0};
-  return in->inputs;
+// Input k of the node is there: not empty, and no input of the function that the call leaves out.
+static bool is_present(const struct inference *in, const struct node *n, int k) {
+  if (k >= n->n_inputs || n->inputs[k] < 0)
+    return false;
+  const struct value *v = &in->g->values[n->inputs[k]];
+  bool formal = in->current && v->scope == in->current->scope && v->origin == ORIGIN_FORMAL;
+  return !formal || !in->call->given || in->call->given[v->output];
+}
+
+// A call's arguments, in buffers that the next call reuses.
+static struct call read_arguments(struct inference *in, const struct node *n, int n_formals) {
+  struct arena *a = in->g->arena;
+  size_t count = (size_t)n_formals;
+  in->inputs = arena_grow(a, in->inputs, &in->capacity_inputs, count, sizeof *in->inputs);
+  in->given = arena_grow(a, in->given, &in->capacity_given, count, sizeof *in->given);
+  for (int i = 0; i < n_formals; i++) {
+    in->given[i] = is_present(in, n, i);
+    in->inputs[i] = in->given[i] ? in->g->values[n->inputs[i]].type : (struct type){0};
+  }
+  return (struct call){.inputs = in->inputs, .given = in->given};
 }
 
 static enum status infer_call(struct inference *in, int node) {
@@ -354,7 +372,8 @@ static enum status infer_call(struct inference *in, int node) {
     return fail_value(in, node, -1, "%s has %d inputs and %d outputs, but the call has %d and %d",
                       s->path, s->n_inputs, s->n_outputs, n->n_inputs, n->n_outputs);
   const Onnx__AttributeProto *attributes[REFERENCES_MAX];
-  struct call wanted = {argument_types(in, n, s->n_inputs), attributes, NULL};
+  struct call wanted = read_arguments(in, n, s->n_inputs);
+  wanted.attributes = attributes;
   for (int i = 0; i < f->n_references; i++) {
     bool open = false;
     wanted.attributes[i] = find_attribute(in, n->proto, f->references[i], &open);
@@ -407,10 +426,14 @@ static enum status check_arity(struct inference *in, int node) {
     return STATUS_OK;  // does nothing, and engines let it stand
   for (int k = 0; k < n->n_inputs || k < n->schema->n_inputs; k++) {
     const struct formal *f = schema_input(n->schema, k);
-    bool present = k < n->n_inputs && n->inputs[k] >= 0;
-    if (!f && present)
+    bool named = k < n->n_inputs && n->inputs[k] >= 0, present = is_present(in, n, k);
+    if (!f && named)
       return fail_value(in, node, n->inputs[k], "is input %d of %s, which takes at most %d", k,
                         n->schema->op, n->schema->n_inputs);
+    if (f && !present && named && !f->optional && !f->variadic)
+      return fail_value(in, node, n->inputs[k],
+                        "is input %d (%s) of %s, and a call of the function leaves it out", k,
+                        f->name, n->schema->op);
     if (f && !present && !f->optional && !f->variadic)
       return fail_value(in, node, -1, "input %d (%s) of %s is missing", k, f->name, n->schema->op);
   }

@@ -284,7 +284,8 @@ struct promotions promote_first(const struct promotions *all, size_t count, size
       .count = count,
       .capacity = all->count,
   };
-  memcpy(p.log, all->log, all->count * sizeof *p.log);
+  if (all->count)
+    memcpy(p.log, all->log, all->count * sizeof *p.log);
   for (size_t i = 0; i < count; i++) {
     const struct promotion *entry = &p.log[i];
     if (entry->of_operands)

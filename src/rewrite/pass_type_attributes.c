@@ -15,21 +15,19 @@ static enum status write_type(struct rewrite *w, int n, const char *name, enum f
   const struct node *node = &w->graph->nodes[n];
   Onnx__NodeProto *proto = node->proto;
   Onnx__AttributeProto *attribute = node_attribute(proto, name);
-  bool is_tensor = attribute ? attribute->t != NULL
-                             : node_is(node, "ConstantOfShape");  // its default: one fp32 zero
-  if (!is_tensor) {
+  if (!node_is(node, "ConstantOfShape") && !(attribute && attribute->t)) {
     if (attribute)
       attribute->i = formats[f].onnx_type;
     else
       proto_add_int(w->arena, proto, name, formats[f].onnx_type);
     return STATUS_OK;
   }
-  static const float zero = 0;
+  static const float zero = 0;  // what ConstantOfShape fills with where nothing else is said
   static const int64_t one_element[] = {1};
   const Onnx__TensorProto *wide =
-      attribute ? attribute->t
-                : tensor_new(w->arena, "", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 1, one_element,
-                             (const uint8_t *)&zero, sizeof zero);
+      attribute && attribute->t ? attribute->t
+                                : tensor_new(w->arena, "", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 1,
+                                             one_element, (const uint8_t *)&zero, sizeof zero);
   Onnx__TensorProto *narrow;
   TRY(rewrite_narrow_tensor(w, wide, wide->name ? wide->name : "", (struct copy){f, 0}, &narrow,
                             d));

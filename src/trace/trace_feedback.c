@@ -74,7 +74,8 @@ static enum status keep_default(struct feedback_loop *f, size_t i, struct arena 
   struct array first = {.elem_type = t.elem_type, .rank = t.rank, .data = t.data, .size = t.size};
   if (t.rank > sizeof first.dims / sizeof first.dims[0])
     return diag_fail(d, STATUS_DATA, "the weight has more than 16 dimensions");
-  memcpy(first.dims, t.dims, t.rank * sizeof *t.dims);
+  if (t.rank)
+    memcpy(first.dims, t.dims, t.rank * sizeof *t.dims);
   keep(&f->weights[i], &first);
   return STATUS_OK;
 }

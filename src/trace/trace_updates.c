@@ -235,7 +235,8 @@ static bool add_listed_axes(struct finder *f, const struct node *n, Onnx__NodePr
   if (listed && ((listed->ref_attr_name && *listed->ref_attr_name) || listed->n_ints > GATHER_RANK))
     return false;
   if (listed) {
-    memcpy(axes, listed->ints, listed->n_ints * sizeof *axes);
+    for (size_t i = 0; i < listed->n_ints; i++)
+      axes[i] = listed->ints[i];
     count = (int)listed->n_ints;
   } else if (input(n, 1) >= 0) {
     count = read_axes(f, n->inputs[1], axes);

@@ -303,7 +303,7 @@ static void drop_unread(struct emulation *e, const bool *decoded, int scope) {
   Onnx__GraphProto *graph = e->graph->scopes[scope].graph;
   size_t kept = 0;
   for (size_t i = 0; graph && i < graph->n_initializer; i++) {
-    int v = map_get(&e->graph->names, scope, graph->initializer[i]->name);
+    int v = map_get(&e->graph->names, scope, text_of(graph->initializer[i]->name));
     const struct value *value = v >= 0 ? &e->graph->values[v] : NULL;
     bool read = !value || value->n_uses == 0;
     for (int u = 0; !read && u < value->n_uses; u++)

@@ -183,7 +183,8 @@ static void through_transpose(struct walk *w, const struct node *node, struct st
 static size_t read_axes(struct walk *w, const struct node *node, int64_t axes[AXES_MAX]) {
   const Onnx__AttributeProto *listed = node_attribute(node->proto, "axes");
   if (listed && listed->n_ints <= AXES_MAX) {
-    memcpy(axes, listed->ints, listed->n_ints * sizeof *axes);
+    for (size_t i = 0; i < listed->n_ints; i++)
+      axes[i] = listed->ints[i];
     return listed->n_ints;
   }
   const Onnx__TensorProto *t =

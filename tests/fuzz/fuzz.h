@@ -41,4 +41,13 @@ struct choices {
 };
 unsigned choose(struct choices *c, unsigned below);  // 0 to below - 1; below is at most 65536
 
+// How much of an input of fuzz_convert is the model. Where it ends with "NC", up to 64 bytes of
+// choices and their number stand between the model and these two. So a mutation of the choices
+// leaves the model as it is, and any model file is an input.
+size_t fuzz_model_size(const uint8_t *data, size_t size);
+
+// Calls the target for the model in the input with each field of each message left out, and empty,
+// one at a time, the choices as they are. How often it did; 0 if that is no model.
+size_t fuzz_each_field(const uint8_t *data, size_t size);
+
 #endif

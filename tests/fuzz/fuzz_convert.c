@@ -1,25 +1,14 @@
-// The whole way from a model's bytes to the converted model. The input is a model; where it ends
-// with "NC", up to 64 bytes of choices (policy, statistics) and their number stand in front of
-// these two. So a mutation of the choices leaves the model as it is, and any model file is an
-// input.
+// The whole way from a model's bytes to the converted model. The input is a model, and then choices
+// of policy and statistics (see fuzz_model_size).
 #include "conversion.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Takes the choices off the end.
-static struct choices split(const uint8_t *data, size_t *size) {
-  enum { MOST = 64, TAIL = 3 };
-  if (*size < TAIL || memcmp(data + *size - 2, "NC", 2) != 0)
-    return (struct choices){0};
-  size_t n = data[*size - TAIL] % (MOST + 1);
-  n = n < *size - TAIL ? n : *size - TAIL;
-  *size -= n + TAIL;
-  return (struct choices){data + *size, n};
-}
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct choices c = split(data, &size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t whole) {
+  enum { TAIL = 3 };
+  size_t size = fuzz_model_size(data, whole);
+  struct choices c = {data + size, size < whole ? whole - size - TAIL : 0};
   struct arena arena = {0};
   struct diag d = {0};
   struct model m;

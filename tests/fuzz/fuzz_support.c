@@ -62,6 +62,14 @@ const char *fuzz_write(const char *name, const void *bytes, size_t size) {
   return path;
 }
 
+size_t fuzz_model_size(const uint8_t *data, size_t size) {
+  enum { MOST = 64, TAIL = 3 };
+  if (size < TAIL || memcmp(data + size - 2, "NC", 2) != 0)
+    return size;
+  size_t n = data[size - TAIL] % (MOST + 1);
+  return n < size - TAIL ? size - TAIL - n : 0;
+}
+
 unsigned choose(struct choices *c, unsigned below) {
   unsigned value = 0;
   for (unsigned range = 1; range < below; range <<= 8) {

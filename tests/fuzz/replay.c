@@ -1,6 +1,7 @@
 // Calls the fuzz target for every file that is named, and every file of the folders that are named:
 // the corpora as a unit test, with any compiler. The input lies at the end of an allocation of its
-// own, so that valgrind and the sanitizers see a read beyond it.
+// own, so that valgrind and the sanitizers see a read beyond it. After --fields, it is called for
+// what fuzz_each_field makes of them instead.
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -15,6 +16,8 @@ static int compare_names(const void *x, const void *y) {
   return strcmp(*(char *const *)x, *(char *const *)y);
 }
 
+static bool fields;
+
 static size_t replay_file(const char *path, size_t size) {
   FILE *in = fopen(path, "rb");
   uint8_t *bytes = malloc(size ? size : 1);
@@ -22,9 +25,13 @@ static size_t replay_file(const char *path, size_t size) {
   fclose(in);
   printf("%s\n", path);  // the last one that is seen is the one that failed
   fflush(stdout);
-  LLVMFuzzerTestOneInput(bytes, size);
+  size_t count = 1;
+  if (fields)
+    count = fuzz_each_field(bytes, size);
+  else
+    LLVMFuzzerTestOneInput(bytes, size);
   free(bytes);
-  return 1;
+  return count;
 }
 
 static size_t replay(const char *path, int depth) {
@@ -58,7 +65,10 @@ static size_t replay(const char *path, int depth) {
 int main(int argc, char **argv) {
   size_t count = 0;
   for (int i = 1; i < argc; i++)
-    count += replay(argv[i], 0);
+    if (strcmp(argv[i], "--fields") == 0)
+      fields = true;
+    else
+      count += replay(argv[i], 0);
   printf("%zu inputs\n", count);
   return count > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

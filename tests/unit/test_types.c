@@ -471,6 +471,24 @@ static void an_absent_argument_makes_no_function_polymorphic(void **state) {
   expect_in(f, 1, "r", "float");
 }
 
+// Engines put an empty name in its place. What Clip needs may not be absent, through two calls
+// either.
+static void an_argument_that_a_function_needs_is_missed(void **state) {
+  struct indexed *f = *state;
+  struct build *b = &f->b;
+  build_input(b, "x", "float[2]");
+  build_node(b, "local.Outer", "x x", "z");
+  build_node(b, "local.Outer", "_ x", "y");
+  build_function_begin(b, "local", "Outer", "c d", "r", "");
+  build_opset(b, "local", 1);
+  build_node(b, "local.F", "c d", "r");
+  build_function_end(b);
+  build_function_begin(b, "local", "F", "a low", "r", "");
+  build_node(b, "Clip", "a low", "r");
+  build_function_end(b);
+  refuse(f, "is input 0 (input) of Clip, and a call of the function leaves it out");
+}
+
 static void attribute_references_are_resolved_from_the_call(void **state) {
   struct indexed *f = *state;
   struct build *b = &f->b;
@@ -708,6 +726,7 @@ int main(void) {
       TEST(a_function_gets_the_types_of_its_call),
       TEST(a_function_called_with_two_types_is_polymorphic),
       TEST(an_absent_argument_makes_no_function_polymorphic),
+      TEST(an_argument_that_a_function_needs_is_missed),
       TEST(attribute_references_are_resolved_from_the_call),
       TEST(attributes_that_decide_no_type_make_no_signature),
       TEST(captures_end_at_the_function),
