@@ -402,7 +402,10 @@ static enum status check_output(struct narrowcast *nc, enum written what, const 
   const char *paths[WRITES];
   memcpy(paths, nc->written, sizeof paths);
   paths[what] = path;
-  TRY(run_check_outputs(&nc->run, paths, WRITES));
+  return run_check_outputs(&nc->run, paths, WRITES);
+}
+
+static enum status now_written(struct narrowcast *nc, enum written what, const char *path) {
   nc->written[what] = arena_strdup(&nc->run.arena, path);
   return STATUS_OK;
 }
@@ -410,7 +413,8 @@ static enum status check_output(struct narrowcast *nc, enum written what, const 
 static enum status write_trace(struct narrowcast *nc, const void *path) {
   struct run *r = &nc->run;
   TRY(check_output(nc, WRITTEN_TRACE, path));
-  return trace_write(&r->trace, &r->graph, path, r->diag);
+  TRY(trace_write(&r->trace, &r->graph, path, r->diag));
+  return now_written(nc, WRITTEN_TRACE, path);
 }
 
 enum narrowcast_status narrowcast_write_trace(struct narrowcast *nc, const char *path) {
@@ -547,7 +551,8 @@ enum narrowcast_status narrowcast_read_plan(struct narrowcast *nc, const char *p
 static enum status write_plan(struct narrowcast *nc, const void *path) {
   struct run *r = &nc->run;
   TRY(check_output(nc, WRITTEN_PLAN, path));
-  return plan_write(&r->plan, &r->graph, path, r->diag);
+  TRY(plan_write(&r->plan, &r->graph, path, r->diag));
+  return now_written(nc, WRITTEN_PLAN, path);
 }
 
 enum narrowcast_status narrowcast_write_plan(struct narrowcast *nc, const char *path) {
@@ -601,7 +606,7 @@ static enum status save(struct narrowcast *nc, const void *argument) {
     return diag_fail(r->diag, STATUS_CLAIM, "not written: a claim does not hold");
   TRY(run_save(r, s->path));
   nc->output = arena_strdup(&r->arena, s->path);
-  return STATUS_OK;
+  return now_written(nc, WRITTEN_MODEL, s->path);
 }
 
 enum narrowcast_status narrowcast_save(struct narrowcast *nc, const char *path, unsigned flags) {
@@ -617,7 +622,7 @@ static enum status save_record(struct narrowcast *nc, enum written what, const c
   *setting = path;
   enum status status = records_save(&nc->run);
   *setting = NULL;
-  return status;
+  return status == STATUS_OK ? now_written(nc, what, path) : status;
 }
 
 static enum status write_verdict(struct narrowcast *nc, const void *path) {

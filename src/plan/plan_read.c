@@ -136,10 +136,14 @@ static enum status read_node(struct plan_reader *r, const struct json *item) {
   node->rule = rule >= 0 ? &r->plan->rules[rule] : NULL;
   TRY(reader_class(r, item, "class", &node->class));
   TRY(reader_format(r, item, "format", &node->format));
-  bool edited = node->format == FORMAT_FP32 && r->plan->ladder[0] != FORMAT_FP32;
-  node->reason = edited ? REASON_EDITED : REASON_NONE;
   node->pattern = pattern_member(item);
+  node->reason = REASON_NONE;
   reader_reason(item, "reason", &node->reason);
+  // A plan gives a reason for what is not narrow, and none for what has the ladder's first format.
+  bool has_reason = node->reason != REASON_NONE, wide = node->format == FORMAT_FP32;
+  if (r->plan->ladder[0] != FORMAT_FP32 &&
+      (wide ? !has_reason : has_reason && node->format == r->plan->ladder[0]))
+    node->reason = REASON_EDITED;
   if (json_member(item, "tried"))
     TRY(reader_format(r, item, "tried", &node->reason_format));
   if (json_member(item, "allowed_from_opset"))
@@ -303,6 +307,19 @@ static const char *copy_text(struct plan_reader *r, struct copy copy) {
   return copy.scale_log2 ? arena_printf(r->arena, "%s times 2^%d", name, copy.scale_log2) : name;
 }
 
+static bool is_edited(const struct plan_reader *r, int n) {
+  return n >= 0 && r->plan->nodes[n].reason == REASON_EDITED;
+}
+
+// Where a node was edited, its values follow.
+static bool follows_an_edit(const struct plan_reader *r, int v) {
+  const struct value *value = &r->graph->values[v];
+  bool edited = is_edited(r, value->producer);
+  for (int u = 0; u < value->n_uses && !edited; u++)
+    edited = is_edited(r, value->uses[u].node);
+  return edited;
+}
+
 // A value is stored as its nodes say: an edit of it alone changes nothing.
 static void warn_of_contradiction(struct plan_reader *r, int v, struct copy said) {
   const struct value *value = &r->graph->values[v];
@@ -334,7 +351,8 @@ static enum status read_value(struct plan_reader *r, const struct json *item) {
   if (!is_scale(scale))
     return READ_FAIL(r, "\"scale_log2\" is not a whole number from -126 to 126");
   const struct value_plan *value = &r->plan->values[v];
-  if (format != value->format || (int)scale->number != value->scale_log2)
+  bool same = format == value->format && (int)scale->number == value->scale_log2;
+  if (!same && !follows_an_edit(r, v))
     warn_of_contradiction(r, v, (struct copy){format, (int)scale->number});
   TRY(read_operand(r, item, v));
   return read_fit(r, item, &r->plan->values[v].fit);

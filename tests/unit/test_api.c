@@ -245,6 +245,10 @@ static void a_claim_that_fails_is_not_saved_unless_asked(void **state) {
   const char *path = planning_path(f, "refused.onnx");
   assert_int_equal(narrowcast_save(nc, path, 0), NARROWCAST_CLAIM);
   assert_int_equal(access(path, F_OK), -1);
+  // What was not written takes no place.
+  must(nc, narrowcast_write_plan(nc, path));
+  assert_int_equal(narrowcast_save(nc, path, NARROWCAST_SAVE_ANYWAY), NARROWCAST_USAGE);
+  path = planning_path(f, "kept.onnx");
   must(nc, narrowcast_save(nc, path, NARROWCAST_SAVE_ANYWAY));
   assert_int_equal(access(path, F_OK), 0);
   narrowcast_free(nc);

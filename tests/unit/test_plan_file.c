@@ -296,6 +296,18 @@ static void plan_read_takes_formats_of_values_from_nodes(void **state) {
   assert_int_equal(p.values[map_get(&f->g.names, 0, "h")].format, FORMAT_FP32);
 }
 
+// What the person meant is no contradiction; the values next to the node follow it.
+static void plan_read_takes_an_edit_of_a_node_without_a_word(void **state) {
+  struct planning *f = small(state);
+  char warning[1024] = "";
+  struct diag d = {.warn = keep_warning, .warn_context = warning};
+  edit(f, "\"op\": \"Conv\"", "\"fp16\"", "\"fp32\"");
+  struct plan p;
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
+  assert_string_equal(warning, "");
+  assert_int_equal(p.nodes[0].reason, REASON_EDITED);
+}
+
 static char reported[4096];
 
 static void keep_report(const struct diag *error) {
@@ -483,6 +495,7 @@ int main(void) {
       TEST(plan_file_lists_how_the_result_can_fail),
       TEST(plan_file_counts_one_thing_in_the_singular),
       TEST(plan_read_takes_formats_of_values_from_nodes),
+      TEST(plan_read_takes_an_edit_of_a_node_without_a_word),
       TEST(plan_read_names_every_illegal_edit),
       TEST(plan_read_refuses_a_node_of_another_name),
       TEST(plan_read_refuses_a_value_that_does_not_exist),
