@@ -237,6 +237,15 @@ static bool holds_positions(const struct node *node, int k) {
          (node_is(node, "Resize") && k == 1);   // roi
 }
 
+// Whether the attribute that says output k's type says in what type sums are taken as well.
+static bool has_type_of_sums(const struct node *node, int k) {
+  for (int i = 0; i < node->schema->n_type_attributes; i++)
+    if (node->schema->type_attributes[i].output == k &&
+        strcmp(node->schema->type_attributes[i].attribute, "stash_type") == 0)
+      return true;
+  return false;
+}
+
 // Variables besides the main one narrow along if all their values pass, else they stay fp32.
 enum status allow_wide_variables(struct planner *pl, int n, struct diag *d) {
   const struct node *node = &pl->graph->nodes[n];
@@ -263,6 +272,9 @@ enum status allow_wide_variables(struct planner *pl, int n, struct diag *d) {
         out->wide_vars |= 1ull << var;
     }
   }
+  for (int k = 0; k < node->n_outputs; k++)
+    if (has_type_of_sums(node, k))
+      out->wide_vars |= 1ull << schema_output(node->schema, k)->var;
   int own, followed;
   for (int k = 0; k < node->n_outputs; k++)
     if (follows(pl->graph, n, k, &own, &followed)) {

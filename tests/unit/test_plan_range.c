@@ -469,6 +469,28 @@ static void plan_narrows_all_variables_that_fit(void **state) {
   assert_int_equal(f->p.nodes[node_of(&f->g, "y")].wide_vars, 0);
 }
 
+// stash_type says what type the sums have, and that of mean and deviation with it.
+static void plan_keeps_the_type_in_which_a_normalisation_sums(void **state) {
+  struct planning *f = *state;
+  planning_ladder(f, FORMAT_BF16, FORMAT_COUNT);
+  assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "*", &f->arena, &f->d), STATUS_OK);
+  build_input(&f->b, "x", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_floats(&f->b, "g", "float[2]", (float[]){1, 2});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "LayerNormalization", "h g", "n mean deviation");
+  build_node(&f->b, "MatMul", "n w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  build_output(&f->b, "mean", "float[2,1]");
+  planning_index(f);
+  planning_decide(f);
+  assert_int_equal(node_format(f, "n"), FORMAT_BF16);
+  assert_int_equal(value_format(f, "mean"), FORMAT_FP32);
+  assert_int_equal(value_format(f, "deviation"), FORMAT_FP32);
+  planning_rewrite(f);
+  assert_null(node_attribute(f->m.proto->graph->node[node_of(&f->g, "n")], "stash_type"));
+}
+
 // In bf16 the variance fits: that fp16 does not hold it must not keep it wide there.
 static void plan_judges_variables_in_the_format_of_the_node(void **state) {
   struct planning *f = *state;
@@ -527,6 +549,7 @@ int main(void) {
       TEST(plan_knows_that_the_largest_fp32_leaves_bf16),
       TEST(plan_tries_the_ladder_in_its_order),
       TEST(plan_keeps_only_the_variable_that_does_not_fit),
+      TEST(plan_keeps_the_type_in_which_a_normalisation_sums),
       TEST(plan_narrows_all_variables_that_fit),
       TEST(plan_judges_variables_in_the_format_of_the_node),
   };
