@@ -38,6 +38,16 @@ function logTick(rows) {
   };
 }
 
+// At most about ten; between two levels there is nothing to name.
+function wholeTicks(levels) {
+  const first = Math.min(...levels), last = Math.max(...levels);
+  const steps = [1, 2, 5].flatMap((digit) => Array.from({ length: 9 }, (_, power) => digit * 10 ** power));
+  const step = Math.min(...steps.filter((step) => (last - first) / step <= 10));
+  const ticks = [];
+  for (let tick = Math.ceil(first / step) * step; tick <= last; tick += step) ticks.push(tick);
+  return ticks;
+}
+
 function Depth() {
   const { data, open } = usePage();
   const all = useMemo(() => data.tensors.filter((t) => t.error > 0 && Number.isFinite(t.error)), [data]);
@@ -55,7 +65,7 @@ function Depth() {
         onDraw={(chart) => chart.addEventListener("click", () => { if (chart.value) open(chart.value); })}
         draw={(width) => ({
           height: Math.max(200, Math.min(300, width / 3.4)), marginLeft: 56, marginBottom: 34, marginRight: 16,
-          x: { label: "level", ticks: Math.min(10, data.levels) , tickFormat: "d" },
+          x: { label: "level", ticks: wholeTicks(rows.map((t) => t.level)), tickFormat: "d" },
           y: { type: "log", label: null, grid: true, ticks: 5, tickFormat: logTick(rows) },
           marks: [
             Plot.dot(rows, { x: "level", y: "error", r: rows.length > 400 ? 2.2 : 3.2, fill: (t) => colour(t.format), stroke: "var(--outline)", strokeWidth: 0.6 }),

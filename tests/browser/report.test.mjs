@@ -165,6 +165,16 @@ test("charts_and_network_are_drawn_at_the_first_layout", () => withPage(digits, 
   }));
 }));
 
+test("levels_are_named_once_however_few_there_are", async () => {
+  const few = convert(`${root}models/tiny/functions.onnx`, "few", "--random", "4", "--narrow", "*");
+  for (const html of [few, digits])
+    await withPage(html, {}, async (page) => {
+      const labels = await page.locator('#depth [aria-label="x-axis tick label"] text').allTextContents();
+      assert.ok(labels.length > 0 && labels.every((label) => /^\d+$/.test(label)), labels.join());
+      assert.equal(new Set(labels).size, labels.length, labels.join());
+    });
+});
+
 // What the command line says of a conversion of digits, with more options, and its page.
 function told(name, ...more) {
   const text = narrowcast("convert", `${root}models/digits/digits.onnx`, "--data", `${root}models/digits/samples`, ...more,
