@@ -268,12 +268,7 @@ void result_not_started(struct result *r, const struct zoo_model *m, const struc
 
 // ---- result.json ----
 
-static void write_plan(const struct result *r, struct json_writer *w) {
-  json_string(w, "policy", r->policy);
-  if (r->adjustments)
-    json_string(w, "adjustments", r->adjustments);
-  if (r->statistics)
-    json_string(w, "statistics", r->statistics);
+void result_write_figures(const struct result *r, struct json_writer *w) {
   json_integer(w, "float_nodes", r->float_nodes);
   json_integer(w, "narrow_nodes", r->narrow_nodes);
   json_integer(w, "casts", r->casts);
@@ -283,6 +278,15 @@ static void write_plan(const struct result *r, struct json_writer *w) {
   json_integer(w, "claims_held", r->claims_held);
   if (r->has_error)
     json_number(w, "worst_relative_l2", r->worst_error);
+}
+
+static void write_plan(const struct result *r, struct json_writer *w) {
+  json_string(w, "policy", r->policy);
+  if (r->adjustments)
+    json_string(w, "adjustments", r->adjustments);
+  if (r->statistics)
+    json_string(w, "statistics", r->statistics);
+  result_write_figures(r, w);
   json_object(w, "fp32_by_reason");
   for (size_t i = 0; i < r->n_wide; i++)
     json_integer(w, r->wide[i].reason, r->wide[i].nodes);

@@ -3,6 +3,7 @@
 #ifndef RESULT_H
 #define RESULT_H
 
+#include "json.h"
 #include "process.h"
 #include "survey.h"
 #include "zoo.h"
@@ -90,6 +91,9 @@ void result_not_started(struct result *r, const struct zoo_model *m, const struc
 // Errors: STATUS_IO. It may be on the disk later than what is written next: a batch that finds
 // none, or half of one, converts that model again.
 enum status result_write(const struct result *r, const char *folder, struct diag *d);
+// What it came to in numbers, as members of the object that is being written: in that file, and in
+// the summary of all.
+void result_write_figures(const struct result *r, struct json_writer *w);
 
 // Reads the folder's result.json. False if there is none that can be read, or if it is of another
 // model.

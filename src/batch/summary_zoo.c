@@ -3,7 +3,6 @@
 
 #include "escape.h"
 #include "file.h"
-#include "json.h"
 #include "plan.h"
 #include "units.h"
 
@@ -369,16 +368,8 @@ static void json_row(struct json_writer *w, const struct result *r) {
     if (r->adjustments)
       json_string(w, "adjustments", r->adjustments);
     json_string(w, "statistics", r->statistics ? r->statistics : "");
-    json_integer(w, "float_nodes", r->float_nodes);
-    json_integer(w, "narrow_nodes", r->narrow_nodes);
-    json_integer(w, "casts", r->casts);
-    if (r->drawbacks)
-      json_string(w, "drawbacks", r->drawbacks);
-    json_integer(w, "claims", r->claims);
-    json_integer(w, "claims_held", r->claims_held);
+    result_write_figures(r, w);
   }
-  if (r->has_error)
-    json_number(w, "worst_relative_l2", r->worst_error);
   json_end_object(w);
 }
 
