@@ -41,11 +41,8 @@ static void rename_infos(const struct half *h, struct arena *a, Onnx__ValueInfoP
     list[i]->name = renamed(h, a, list[i]->name);
 }
 
-static void rename_scope(struct half *h, int s, struct arena *a) {
-  const struct graph *g = &h->graph;
-  Onnx__GraphProto *graph = g->scopes[s].graph;
-  if (g->scopes[g->scopes[s].root].kind == SCOPE_FUNCTION)
-    return;  // a function's body, and the graphs in it, have their own names
+static void rename_main_graph(struct half *h, struct arena *a) {
+  Onnx__GraphProto *graph = h->graph.scopes[0].graph;
   rename_infos(h, a, graph->input, graph->n_input);
   rename_infos(h, a, graph->output, graph->n_output);
   rename_infos(h, a, graph->value_info, graph->n_value_info);
@@ -61,6 +58,28 @@ static void rename_scope(struct half *h, int s, struct arena *a) {
       node->input[k] = renamed(h, a, node->input[k]);
     for (size_t k = 0; k < node->n_output; k++)
       node->output[k] = renamed(h, a, node->output[k]);
+  }
+}
+
+static bool is_of_main_graph(const struct graph *g, int v) {
+  return v >= 0 && g->values[v].scope == 0;
+}
+
+// Of the graphs inside it, what they take from it. Their own names are theirs alone, and operators
+// may know them (BeamSearch asks for an input called input_ids).
+static void rename_captures(struct half *h, struct arena *a) {
+  struct graph *g = &h->graph;
+  for (int n = 0; n < g->n_nodes; n++) {
+    const struct node *node = &g->nodes[n];
+    for (int k = 0; k < node->n_inputs && node->scope != 0; k++)
+      if (is_of_main_graph(g, node->inputs[k]))
+        node->proto->input[k] = renamed(h, a, node->proto->input[k]);
+  }
+  for (int s = 1; s < g->n_scopes; s++) {
+    const struct scope *scope = &g->scopes[s];
+    for (int k = 0; k < scope->n_outputs && scope->graph; k++)
+      if (is_of_main_graph(g, scope->outputs[k]))
+        scope->graph->output[k]->name = renamed(h, a, scope->graph->output[k]->name);
   }
 }
 
@@ -333,8 +352,8 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
   size_t capacity = (size_t)j.a.graph.scopes[0].n_nodes + (size_t)j.b.graph.scopes[0].n_nodes +
                     (size_t)source->n_values + (size_t)emitted->scopes[0].n_inputs;
   j.nodes = arena_array(a, capacity, sizeof *j.nodes);
-  for (int s = 0; s < j.b.graph.n_scopes; s++)
-    rename_scope(&j.b, s, a);
+  rename_main_graph(&j.b, a);
+  rename_captures(&j.b, a);
   rename_functions(&j.b, a);
   drop_node_names(&j.a.graph, a);
   drop_node_names(&j.b.graph, a);

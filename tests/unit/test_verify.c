@@ -26,6 +26,55 @@ static void verify_takes_names_that_it_would_make(void **state) {
   assert_true(claim_of(&v, "finite")->holds);
 }
 
+// Operators that run a graph by the names of its inputs: a decoder with one attention, as small as
+// ONNX Runtime takes it.
+static void verify_runs_graphs_whose_names_an_operator_knows(void **state) {
+  enum { WIDTH = 4, WORDS = 6, LENGTH = 8 };
+  struct planning *f = *state;
+  struct claim list[] = {{.id = "top1", .metric = METRIC_TOP1, .limit = 1}};
+  claims(f, list, 1);
+  float weights[WORDS * WIDTH * 3];
+  for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+    weights[i] = (float)((i * 7) % 11) / 11 - 0.4f;
+  build_opset(&f->b, "com.microsoft", 1);
+  build_input(&f->b, "input_ids", "int32[1,2]");
+  build_raw(&f->b, "most", "int32[1]", (int32_t[]){LENGTH}, sizeof(int32_t));
+  build_raw(&f->b, "least", "int32[1]", (int32_t[]){1}, sizeof(int32_t));
+  build_floats(&f->b, "penalty", "float[1]", (float[]){1});
+  Onnx__NodeProto *search =
+      build_node(&f->b, "com.microsoft.GreedySearch", "input_ids most least penalty", "sequences");
+  build_int(&f->b, search, "eos_token_id", WORDS - 1);
+  build_int(&f->b, search, "pad_token_id", 0);
+  build_graph_begin(&f->b, search, "decoder");
+  build_input(&f->b, "input_ids", "int32[1,S]");
+  build_input(&f->b, "position_ids", "int32[1,S]");
+  build_input(&f->b, "attention_mask", "int32[1,T]");
+  build_input(&f->b, "past_0", "float[2,1,2,P,2]");
+  build_floats(&f->b, "words", "float[6,4]", weights);
+  build_floats(&f->b, "places", "float[8,4]", weights);
+  build_floats(&f->b, "qkv", "float[4,12]", weights);
+  build_floats(&f->b, "bias", "float[12]", weights);
+  build_floats(&f->b, "head", "float[4,6]", weights);
+  build_node(&f->b, "Gather", "words input_ids", "word");
+  build_node(&f->b, "Gather", "places position_ids", "place");
+  build_node(&f->b, "Add", "word place", "sum");
+  Onnx__NodeProto *attention = build_node(&f->b, "com.microsoft.Attention",
+                                          "sum qkv bias attention_mask past_0", "seen present_0");
+  build_int(&f->b, attention, "num_heads", 2);
+  build_int(&f->b, attention, "unidirectional", 1);
+  build_node(&f->b, "MatMul", "seen head", "logits");
+  build_output(&f->b, "logits", "float[1,S,6]");
+  build_output(&f->b, "present_0", "float[2,1,2,T,2]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "sequences", "int32[1,L]");
+  planning_all(f);
+  assert_false(plan_is_identity(&f->p));
+  write_array(f, "input_ids.npy", "<i4", "1, 2", (int32_t[]){1, 3}, 8);
+  struct verdict v;
+  verify(f, &v);
+  assert_int_equal(v.samples, 1);
+}
+
 // 3 * (1 + 2^-10) is 3 + 3 * 2^-10, a tie between two numbers of fp16: to 3 + 4 * 2^-10, the even
 // one. All operands are exact.
 static void verify_measures_one_rounding_exactly(void **state) {
@@ -192,6 +241,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(verify_takes_names_that_it_would_make),
+      TEST(verify_runs_graphs_whose_names_an_operator_knows),
       TEST(verify_measures_one_rounding_exactly),
       TEST(verify_names_the_tensor_and_sample_that_overflow),
       TEST(a_claim_that_a_calibration_sample_misses_does_not_hold),
