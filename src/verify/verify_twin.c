@@ -35,51 +35,49 @@ static char *renamed(const struct half *h, struct arena *a, const char *name) {
   return name && name[0] ? arena_printf(a, "%s/%s", h->stem, name) : arena_strdup(a, "");
 }
 
-static void rename_infos(const struct half *h, struct arena *a, Onnx__ValueInfoProto **list,
-                         size_t count) {
-  for (size_t i = 0; i < count; i++)
-    list[i]->name = renamed(h, a, list[i]->name);
+// Operators of other domains know inputs and outputs of their graphs by name: BeamSearch asks for
+// one called input_ids.
+static bool is_known_by_name(const struct graph *g, int v) {
+  const struct value *value = &g->values[v];
+  int node = g->scopes[value->scope].parent_node;
+  const char *domain = node >= 0 ? text_of(g->nodes[node].proto->domain) : "";
+  return *domain && strcmp(domain, "ai.onnx") != 0 &&
+         (value->origin == ORIGIN_FORMAL || value->is_output);
 }
 
-static void rename_main_graph(struct half *h, struct arena *a) {
-  Onnx__GraphProto *graph = h->graph.scopes[0].graph;
-  rename_infos(h, a, graph->input, graph->n_input);
-  rename_infos(h, a, graph->output, graph->n_output);
-  rename_infos(h, a, graph->value_info, graph->n_value_info);
+// What the name stands for, in that scope, under its other name.
+static char *renamed_in(const struct half *h, int scope, struct arena *a, const char *name) {
+  int v = name && name[0] ? graph_lookup(&h->graph, scope, name) : -1;
+  bool known = v >= 0 && is_known_by_name(&h->graph, v);
+  return known ? arena_strdup(a, name) : renamed(h, a, name);
+}
+
+static void rename_infos(const struct half *h, int scope, struct arena *a,
+                         Onnx__ValueInfoProto **list, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    list[i]->name = renamed_in(h, scope, a, list[i]->name);
+}
+
+static void rename_scope(struct half *h, int s, struct arena *a) {
+  const struct graph *g = &h->graph;
+  Onnx__GraphProto *graph = g->scopes[s].graph;
+  if (g->scopes[g->scopes[s].root].kind == SCOPE_FUNCTION)
+    return;  // a function's body, and the graphs in it, have their own names
+  rename_infos(h, s, a, graph->input, graph->n_input);
+  rename_infos(h, s, a, graph->output, graph->n_output);
+  rename_infos(h, s, a, graph->value_info, graph->n_value_info);
   for (size_t i = 0; i < graph->n_initializer; i++)
-    graph->initializer[i]->name = renamed(h, a, graph->initializer[i]->name);
+    graph->initializer[i]->name = renamed_in(h, s, a, graph->initializer[i]->name);
   for (size_t i = 0; i < graph->n_sparse_initializer; i++)
     if (graph->sparse_initializer[i]->values)
       graph->sparse_initializer[i]->values->name =
-          renamed(h, a, graph->sparse_initializer[i]->values->name);
+          renamed_in(h, s, a, graph->sparse_initializer[i]->values->name);
   for (size_t i = 0; i < graph->n_node; i++) {
     Onnx__NodeProto *node = graph->node[i];
     for (size_t k = 0; k < node->n_input; k++)
-      node->input[k] = renamed(h, a, node->input[k]);
+      node->input[k] = renamed_in(h, s, a, node->input[k]);
     for (size_t k = 0; k < node->n_output; k++)
-      node->output[k] = renamed(h, a, node->output[k]);
-  }
-}
-
-static bool is_of_main_graph(const struct graph *g, int v) {
-  return v >= 0 && g->values[v].scope == 0;
-}
-
-// Of the graphs inside it, what they take from it. Their own names are theirs alone, and operators
-// may know them (BeamSearch asks for an input called input_ids).
-static void rename_captures(struct half *h, struct arena *a) {
-  struct graph *g = &h->graph;
-  for (int n = 0; n < g->n_nodes; n++) {
-    const struct node *node = &g->nodes[n];
-    for (int k = 0; k < node->n_inputs && node->scope != 0; k++)
-      if (is_of_main_graph(g, node->inputs[k]))
-        node->proto->input[k] = renamed(h, a, node->proto->input[k]);
-  }
-  for (int s = 1; s < g->n_scopes; s++) {
-    const struct scope *scope = &g->scopes[s];
-    for (int k = 0; k < scope->n_outputs && scope->graph; k++)
-      if (is_of_main_graph(g, scope->outputs[k]))
-        scope->graph->output[k]->name = renamed(h, a, scope->graph->output[k]->name);
+      node->output[k] = renamed_in(h, s, a, node->output[k]);
   }
 }
 
@@ -352,8 +350,8 @@ enum status twin_build(struct twin *t, struct graph *source, struct graph *emitt
   size_t capacity = (size_t)j.a.graph.scopes[0].n_nodes + (size_t)j.b.graph.scopes[0].n_nodes +
                     (size_t)source->n_values + (size_t)emitted->scopes[0].n_inputs;
   j.nodes = arena_array(a, capacity, sizeof *j.nodes);
-  rename_main_graph(&j.b, a);
-  rename_captures(&j.b, a);
+  for (int s = 0; s < j.b.graph.n_scopes; s++)
+    rename_scope(&j.b, s, a);
   rename_functions(&j.b, a);
   drop_node_names(&j.a.graph, a);
   drop_node_names(&j.b.graph, a);
