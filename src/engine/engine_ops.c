@@ -34,9 +34,10 @@ struct custom_op {
 struct operators {
   const OrtApi *api;
   struct probe *probe;
-  struct custom_op observe, round, decode, compare;
+  struct custom_op observe, round, round_shaped, decode, compare;
   struct update_operators *updates;
   OrtCustomOpDomain *domain;
+  unsigned unknown_dims;  // that RoundShaped has given a name
   // Results of pieces. One set is enough: a session runs one node after the other.
   struct stats_piece stats_pieces[ROUND];
   struct compare_piece compare_pieces[ROUND];
@@ -389,6 +390,41 @@ static OrtStatus *round_create(const OrtCustomOp *base, const OrtApi *api,
   return NULL;
 }
 
+// The shape of what is rounded. A dimension without size and name gets a name, for one that has
+// neither cannot be told; of rank 0 is also what has no shape at all.
+static OrtStatus *set_shape(struct operators *o, OrtShapeInferContext *context,
+                            const OrtTensorTypeAndShapeInfo *from, OrtTensorTypeAndShapeInfo *to) {
+  enum { RANKS = 16, NAME = 32 };
+  size_t rank;
+  int64_t dims[RANKS];
+  const char *names[RANKS];
+  char made[RANKS][NAME];
+  ORT_TRY(o->api->GetDimensionsCount(from, &rank));
+  if (rank == 0 || rank > RANKS)
+    return NULL;
+  ORT_TRY(o->api->GetDimensions(from, dims, rank));
+  ORT_TRY(o->api->GetSymbolicDimensions(from, names, rank));
+  for (size_t i = 0; i < rank; i++)
+    if (dims[i] < 0 && !names[i][0]) {
+      snprintf(made[i], NAME, "narrowcast_%u", o->unknown_dims++);
+      names[i] = made[i];
+    }
+  ORT_TRY(o->api->SetTensorElementType(to, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
+  ORT_TRY(o->api->SetDimensions(to, dims, rank));
+  ORT_TRY(o->api->SetSymbolicDimensions(to, names, rank));
+  return o->api->ShapeInferContext_SetOutputTypeShape(context, 0, to);
+}
+
+static OrtStatus *round_infer_shape(const OrtCustomOp *base, OrtShapeInferContext *context) {
+  struct operators *o = ((const struct custom_op *)(const void *)base)->owner;
+  OrtTensorTypeAndShapeInfo *from, *to;
+  ORT_TRY(o->api->ShapeInferContext_GetInputTypeShape(context, 0, &from));
+  ORT_TRY(o->api->CreateTensorTypeAndShapeInfo(&to));
+  OrtStatus *status = set_shape(o, context, from, to);
+  o->api->ReleaseTensorTypeAndShapeInfo(to);
+  return status;
+}
+
 static OrtStatus *decode_create(const OrtCustomOp *base, const OrtApi *api,
                                 const OrtKernelInfo *info, void **kernel) {
   (void)api, (void)info;
@@ -404,6 +440,11 @@ static void kernel_destroy(void *kernel) {
 static const char *observe_name(const OrtCustomOp *op) {
   (void)op;
   return "Observe";
+}
+
+static const char *round_shaped_name(const OrtCustomOp *op) {
+  (void)op;
+  return "RoundShaped";
 }
 
 static const char *round_name(const OrtCustomOp *op) {
@@ -499,6 +540,10 @@ static void operators_fill(struct operators *o) {
   o->round.base.CreateKernelV2 = round_create;
   o->round.base.KernelComputeV2 = round_compute;
 
+  o->round_shaped = o->round;
+  o->round_shaped.base.GetName = round_shaped_name;
+  o->round_shaped.base.InferOutputShapeFn = round_infer_shape;
+
   o->decode = (struct custom_op){kernel_operator, o};
   o->decode.base.GetName = decode_name;
   o->decode.base.GetInputType = type_any;
@@ -527,6 +572,7 @@ OrtStatus *operators_register(struct operators **operators, const OrtApi *api,
   ORT_TRY(api->CreateCustomOpDomain("narrowcast", &o->domain));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->observe.base));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->round.base));
+  ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->round_shaped.base));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->decode.base));
   ORT_TRY(api->CustomOpDomain_Add(o->domain, &o->compare.base));
   ORT_TRY(update_operators_add(&o->updates, api, o->domain, probe));

@@ -28,9 +28,25 @@ bool emulate_needed(const struct graph *g) {
   return false;
 }
 
+bool emulate_wants_shapes(const struct graph *g) {
+  for (int s = 1; s < g->n_scopes; s++) {
+    const struct scope *scope = &g->scopes[s];
+    if (!scope->graph || scope->parent_node < 0 || !node_is(&g->nodes[scope->parent_node], "Scan"))
+      continue;
+    for (size_t i = 0; i < scope->graph->n_output; i++) {
+      const Onnx__TypeProto *type = scope->graph->output[i]->type;
+      if (!type || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+          !type->tensor_type->shape)
+        return true;
+    }
+  }
+  return false;
+}
+
 Onnx__NodeProto *emulate_new_round(struct arena *a, const char *input, const char *output,
-                                   enum format_id format, bool ftz) {
-  Onnx__NodeProto *node = proto_unary(a, "Round", "narrowcast", input, output);
+                                   enum format_id format, bool ftz, bool shaped) {
+  Onnx__NodeProto *node =
+      proto_unary(a, shaped ? "RoundShaped" : "Round", "narrowcast", input, output);
   node->name = arena_printf(a, "%s/round", output);
   proto_add_string(a, node, "format", formats[format].name);
   proto_add_int(a, node, "scale", 0);
@@ -71,7 +87,7 @@ struct emulation {
   struct graph *graph;
   struct arena *arena;
   struct diag *diag;
-  bool ftz;
+  bool ftz, shaped;           // see emulate_new_round
   uint64_t widened;           // bytes of weights that are carried as fp32
   Onnx__NodeProto **decoded;  // in front of the main graph's nodes
   size_t n_decoded, capacity_decoded;
@@ -364,7 +380,7 @@ static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **li
     if (in_function(g, node->scope))
       rounded = earlier_name(e, node->scope, name, "rounded");
     node->proto->output[k] = arena_strdup(e->arena, exact);
-    list[(*count)++] = emulate_new_round(e->arena, exact, rounded, format, e->ftz);
+    list[(*count)++] = emulate_new_round(e->arena, exact, rounded, format, e->ftz, e->shaped);
     if (rounded != name)
       list[(*count)++] = new_cast(e->arena, rounded, name, FLOAT);
   }
@@ -401,7 +417,8 @@ enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct are
                           struct diag *d) {
   if (!emulate_needed(g))
     return STATUS_OK;
-  struct emulation e = {.model = m, .graph = g, .arena = a, .diag = d, .ftz = ftz};
+  struct emulation e = {
+      .model = m, .graph = g, .arena = a, .diag = d, .ftz = ftz, .shaped = emulate_wants_shapes(g)};
   TRY(decode_weights(&e));
   TRY(model_each_tensor(m->proto, widen_tensor, &e));
   for (int s = 0; s < g->n_scopes; s++)
@@ -417,7 +434,7 @@ static void round_operand(struct emulation *e, int n, int k, enum format_id f,
   const char *from = node->proto->input[k];
   const char *rounded = arena_printf(e->arena, "%s//operand_%d_%d", from, n, k);
   const char *name = rounded;
-  list[(*count)++] = emulate_new_round(e->arena, from, rounded, f, e->ftz);
+  list[(*count)++] = emulate_new_round(e->arena, from, rounded, f, e->ftz, e->shaped);
   if (in_function(e->graph, node->scope)) {
     name = arena_printf(e->arena, "%s//typed_%d_%d", from, n, k);
     list[(*count)++] = new_cast(e->arena, rounded, name, FLOAT);
@@ -449,7 +466,7 @@ static void round_operands_in(struct emulation *e, int s, enum format_id f) {
 }
 
 void emulate_operands(struct model *m, struct graph *g, enum format_id f, struct arena *a) {
-  struct emulation e = {.model = m, .graph = g, .arena = a};
+  struct emulation e = {.model = m, .graph = g, .arena = a, .shaped = emulate_wants_shapes(g)};
   for (int s = 0; s < g->n_scopes; s++)
     round_operands_in(&e, s, f);
   proto_import(a, &m->proto->opset_import, &m->proto->n_opset_import, "narrowcast", 1);

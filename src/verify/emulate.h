@@ -25,9 +25,14 @@ enum status emulate_model(struct model *m, struct graph *g, bool ftz, struct are
 // reads them as fp32. Changes m in place, as emulate_model; it is called after it.
 void emulate_operands(struct model *m, struct graph *g, enum format_id f, struct arena *a);
 
-// A node of domain "narrowcast" that rounds `input` to `format` and gives `output`, in the arena.
+// Whether the engine must be told the shapes of what is rounded: it refuses a Scan whose body's
+// outputs have none, declared or inferred, and infers none behind an operator that is not its own.
+bool emulate_wants_shapes(const struct graph *g);
+
+// A node of domain "narrowcast" that rounds `input` to `format` and gives `output`, in the arena;
+// `shaped`: and tells the engine its shape.
 Onnx__NodeProto *emulate_new_round(struct arena *a, const char *input, const char *output,
-                                   enum format_id format, bool ftz);
+                                   enum format_id format, bool ftz, bool shaped);
 
 // Makes the float16 and bfloat16 arrays of the sample float, in the sample's arena.
 void emulate_sample(struct sample *s);

@@ -160,8 +160,8 @@ static void join_inputs(struct join *j) {
     int from = twin >= 0 ? j->source->values[twin].type.elem_type : 0;
     const struct format *to = format_from_onnx(input->type.elem_type);
     if (to && from != input->type.elem_type) {
-      j->nodes[j->n_nodes++] =
-          emulate_new_round(j->arena, input->name, narrow_name, to->id, j->plan->ftz);
+      j->nodes[j->n_nodes++] = emulate_new_round(j->arena, input->name, narrow_name, to->id,
+                                                 j->plan->ftz, emulate_wants_shapes(j->emitted));
       continue;
     }
     j->nodes[j->n_nodes++] = proto_unary(j->arena, "Identity", "", input->name, narrow_name);

@@ -75,6 +75,37 @@ static void verify_runs_graphs_whose_names_an_operator_knows(void **state) {
   assert_int_equal(v.samples, 1);
 }
 
+// The engine takes no body of a Scan whose outputs have no shape, and infers none behind a Round:
+// here of a value in the body, and of one outside that the body's inputs take theirs from.
+static void verify_tells_shapes_to_a_scan_that_declares_none(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {{.id = "l2", .metric = METRIC_RELATIVE_L2, .limit = 0.01}};
+  claims(f, list, 1);
+  build_input(&f->b, "x", "float[L,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){0.3f, -0.7f, 0.9f, 0.2f});
+  build_floats(&f->b, "start", "float[2]", (float[]){0, 0});
+  build_node(&f->b, "MatMul", "x w", "h");
+  Onnx__NodeProto *scan = build_node(&f->b, "Scan", "start h", "last all");
+  build_int(&f->b, scan, "num_scan_inputs", 1);
+  build_graph_begin(&f->b, scan, "body");
+  build_input(&f->b, "before", "float");
+  build_input(&f->b, "row", "float");
+  build_node(&f->b, "MatMul", "row w", "product");
+  build_node(&f->b, "Add", "before product", "after");
+  build_node(&f->b, "MatMul", "after w", "out");
+  build_output(&f->b, "after", "float");
+  build_output(&f->b, "out", "float");
+  build_graph_end(&f->b);
+  build_output(&f->b, "last", "float[2]");
+  build_output(&f->b, "all", "float[L,2]");
+  planning_all(f);
+  assert_false(plan_is_identity(&f->p));
+  write_floats(f, "x.npy", "3, 2", (float[]){1, 2, 3, 4, 5, 6}, 6);
+  struct verdict v;
+  verify(f, &v);
+  assert_true(claim_of(&v, "l2")->holds && claim_of(&v, "l2")->measured > 0);
+}
+
 // 3 * (1 + 2^-10) is 3 + 3 * 2^-10, a tie between two numbers of fp16: to 3 + 4 * 2^-10, the even
 // one. All operands are exact.
 static void verify_measures_one_rounding_exactly(void **state) {
@@ -242,6 +273,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(verify_takes_names_that_it_would_make),
       TEST(verify_runs_graphs_whose_names_an_operator_knows),
+      TEST(verify_tells_shapes_to_a_scan_that_declares_none),
       TEST(verify_measures_one_rounding_exactly),
       TEST(verify_names_the_tensor_and_sample_that_overflow),
       TEST(a_claim_that_a_calibration_sample_misses_does_not_hold),
