@@ -443,7 +443,10 @@ static enum status push(struct walk *k, const struct token *t,
                         const ProtobufCFieldDescriptor *field) {
   const struct frame *top = &k->frames[k->depth - 1];
   if (k->depth > k->max_depth) {
-    diag_hint(k->d, "No ONNX reader takes such a model: protobuf's own limit is 100 levels.");
+    enum { PROTOBUF_LEVELS = 100 };
+    diag_hint(k->d, k->max_depth < PROTOBUF_LEVELS
+                        ? "A model that can be trusted: --model-limit depth=N, 100 without it."
+                        : "No ONNX reader takes such a model: protobuf's own limit is 100 levels.");
     return fail(k, t, "nested deeper than %zu messages, which is the depth limit", k->max_depth);
   }
   if (++k->messages > k->limits->messages)

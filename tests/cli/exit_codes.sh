@@ -75,6 +75,8 @@ test_code_3_says_which_limit_a_model_is_over() {
   with_code 3 inspect "$model" --model-limit messages=10
   has err 'more than 10 messages' '--model-limit messages=N'
   quietly inspect "$model" --model-limit messages=1000 --model-limit depth=20
+  with_code 3 inspect "$model" --model-limit depth=3
+  has err 'deeper than 3 messages' '--model-limit depth=N'
   with_code 2 inspect "$model" --model-limit message=1000
   has err 'The limits are depth, messages, fields and string_bytes'
   with_code 2 inspect "$model" --model-limit messages=0
