@@ -48,14 +48,16 @@ static void drop_idle_cast(struct rewrite *w, int n) {
   const struct node *node = &w->graph->nodes[n];
   if (!node_is(node, "Cast"))
     return;
-  enum format_id makes = plan_output_format(w->graph, w->plan, n, 0);
-  if (makes == FORMAT_COUNT)
+  enum format_id planned = plan_output_format(w->graph, w->plan, n, 0);
+  int v = node->inputs[0], out = node->outputs[0];
+  if (planned == FORMAT_COUNT && out < 0)
     return;
-  int v = node->inputs[0];
+  int makes =
+      planned != FORMAT_COUNT ? formats[planned].onnx_type : w->graph->values[out].type.elem_type;
   int reads = graph_is_fp32(w->graph, v)
                   ? formats[plan_input_format(w->graph, w->plan, n, 0)].onnx_type
                   : w->graph->values[v].type.elem_type;
-  if (reads != formats[makes].onnx_type)
+  if (reads != makes)
     return;
   node->proto->op_type = arena_strdup(w->arena, "Identity");
   node->proto->n_attribute = 0;

@@ -295,7 +295,8 @@ static void masked(struct planning *f, enum constants_rule rule, const float *wa
   assert_int_equal(f->report.saturated, 1);
 }
 
-// Of fp32 to fp32, and of the author's fp16 to what was fp32.
+// Of fp32 to fp32, of the author's fp16 to what was fp32, and of what was fp32 to the author's
+// fp16.
 static void rewrite_makes_an_identity_of_a_cast_that_has_nothing_to_do(void **state) {
   struct planning *f = *state;
   f->policy.rules[2].class = CLASS_NARROW;  // the rule for Casts
@@ -306,10 +307,12 @@ static void rewrite_makes_an_identity_of_a_cast_that_has_nothing_to_do(void **st
   build_int(&f->b, build_node(&f->b, "Cast", "a", "b"), "to", FLOAT);
   build_int(&f->b, build_node(&f->b, "Cast", "half", "c"), "to", FLOAT);
   build_node(&f->b, "Add", "b c", "d");
-  build_node(&f->b, "MatMul", "d w", "y");
+  build_int(&f->b, build_node(&f->b, "Cast", "d", "e"), "to", FLOAT16);
+  build_int(&f->b, build_node(&f->b, "Cast", "e", "g"), "to", FLOAT);
+  build_node(&f->b, "MatMul", "g w", "y");
   build_output(&f->b, "y", "float[2,2]");
   planning_all(f);
-  for (const char *const *name = (const char *const[]){"b", "c", NULL}; *name; name++) {
+  for (const char *const *name = (const char *const[]){"b", "c", "e", "g", NULL}; *name; name++) {
     assert_string_equal(emitted_node(f, *name)->op_type, "Identity");
     assert_int_equal(emitted_node(f, *name)->n_attribute, 0);
     assert_int_equal(emitted_type(f, *name), FLOAT16);
