@@ -366,11 +366,17 @@ static enum status check_domain(const struct graph *g, struct diag *d) {
   return STATUS_OK;
 }
 
-// The engine names the node that it cannot load or run: one without a name of its own by ours.
+// Whether the name is none, or could be what another node without one is called.
+static bool reads_like_label(const char *name) {
+  return !*name || *name == '#' || strstr(name, "::#");
+}
+
+// The engine names the node that it cannot load or run: one without a name of its own by ours. It
+// takes no two nodes of one name, so a name that could be one of ours gives way.
 static void name_nodes(struct instrumentation *in) {
   for (int n = 0; n < in->graph->n_nodes; n++) {
     const struct node *node = &in->graph->nodes[n];
-    if (!node->proto->name || !node->proto->name[0])
+    if (reads_like_label(text_of(node->proto->name)))
       copy_nodes(&in->copies[node->scope])[node->index]->name =
           (char *)graph_node_label(in->graph, n);
   }

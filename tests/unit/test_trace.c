@@ -414,6 +414,31 @@ static void trace_errors_name_the_node_also_without_a_name(void **state) {
   fixture_end(f);
 }
 
+// The engine takes no two nodes of one name.
+static void trace_takes_nodes_that_are_called_as_unnamed_ones_would_be(void **state) {
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[6]");
+  build_input(&f->b, "c", "bool[]");
+  build_node(&f->b, "Relu", "x", "h");
+  build_node(&f->b, "Relu", "h", "k")->name = (char[]){"#0(Relu)"};
+  Onnx__NodeProto *branch = build_node(&f->b, "If", "c", "y");
+  branch->name = (char[]){"if"};
+  for (int i = 0; i < 2; i++) {
+    build_graph_begin(&f->b, branch, i ? "then_branch" : "else_branch");
+    build_node(&f->b, "Neg", "k", "n");
+    build_node(&f->b, "Neg", "n", "z")->name = (char[]){"if.then_branch::#0(Neg)"};
+    build_output(&f->b, "z", "float[6]");
+    build_graph_end(&f->b);
+  }
+  build_output(&f->b, "y", "float[6]");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(6,)", six, 24);
+  write_npy(f, "c.npy", "|b1", "()", (uint8_t[]){1}, 1);
+  struct trace t = trace_samples(f, *state, plain);
+  assert_holds(f, &t, "x", six, 6, 1);
+  end_trace(f, &t);
+}
+
 static void trace_errors_hold_no_places_of_the_engines_source(void **state) {
   struct fixture *f = fixture_new();
   build_input(&f->b, "x", "float[1,1,2]");
@@ -553,6 +578,7 @@ int main(void) {
       cmocka_unit_test(trace_errors_name_the_sample),
       cmocka_unit_test(trace_errors_ask_for_data_where_samples_are_made_up),
       cmocka_unit_test(trace_errors_name_the_node_also_without_a_name),
+      cmocka_unit_test(trace_takes_nodes_that_are_called_as_unnamed_ones_would_be),
       cmocka_unit_test(trace_errors_hold_no_places_of_the_engines_source),
       cmocka_unit_test(trace_refuses_calls_that_unfold_without_end),
       cmocka_unit_test(trace_refuses_a_graph_without_outputs),
