@@ -275,6 +275,22 @@ static enum status parse_feedback(struct run *r, const char *text, struct feedba
                    "--feedback %s: must be an input of the model, =, and an output of it", text);
 }
 
+// One weight has one next value.
+static enum status parse_feedbacks(struct run *r, struct feedback *pairs) {
+  const struct settings *s = r->settings;
+  struct map seen = {.arena = &r->arena};
+  for (size_t i = 0; i < s->n_feedback; i++) {
+    TRY(parse_feedback(r, s->feedback[i], &pairs[i]));
+    const char *weight = r->graph.values[pairs[i].input].name;
+    int *first = map_slot(&seen, 0, weight);
+    if (*first >= 0)
+      return diag_fail(r->diag, STATUS_USAGE, "--feedback %s: %s is fed back already, by %s",
+                       s->feedback[i], weight, s->feedback[*first]);
+    *first = (int)i;
+  }
+  return STATUS_OK;
+}
+
 enum status run_trace(struct run *r) {
   run_enter(r, STAGE_TRACE);
   const struct settings *s = r->settings;
@@ -297,8 +313,7 @@ enum status run_trace(struct run *r) {
       .given = r->model.raised_to ? &r->given : NULL,
   };
   struct feedback *pairs = arena_array(&r->arena, s->n_feedback, sizeof *pairs);
-  for (size_t i = 0; i < s->n_feedback; i++)
-    TRY(parse_feedback(r, s->feedback[i], &pairs[i]));
+  TRY(parse_feedbacks(r, pairs));
   options.feedback = pairs;
   recorder_stage(r->recorder, "the trace", false);
   enum status status =

@@ -46,6 +46,13 @@ test_feedback_names_an_input_and_an_output() {
   has err 'another shape'
 }
 
+test_a_weight_is_fed_back_from_one_output() {
+  with_code 2 trace "$tiny/training_step.onnx" --data "$tiny/samples/training_step" \
+    --feedback w=w_new --feedback w=w_new -o t.json
+  has err '--feedback w=w_new: w is fed back already, by w=w_new'
+  [ ! -e t.json ]
+}
+
 test_a_training_fed_back_tells_its_loss_scale() {
   quietly trace "$tiny/training_step.onnx" --data "$tiny/samples/training_step" \
     --feedback w=w_new --steps 100 -o t.json
