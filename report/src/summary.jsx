@@ -147,7 +147,7 @@ function headroomsOf(data) {
   const out = [];
   const { headroom } = data.plan;
   if (headroom?.value)
-    out.push({ label: headroom.value, factor: toNumber(headroom.factor), what: "leaves", format: data.byLabel.get(headroom.value)?.format ?? "its format" });
+    out.push({ label: headroom.value, factor: toNumber(headroom.factor), what: "leaves", format: headroom.format ?? "its format" });
   const first = firstToSaturate(data);
   if (first)
     out.push({ label: first.label, factor: first.operand.headroom, what: "saturates in", format: first.operand.format });

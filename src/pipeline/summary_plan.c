@@ -330,8 +330,7 @@ void summary_print_plan(const struct run *r, FILE *out) {
   if (p->headroom_value >= 0)
     escape_printf(out, "headroom     %s may grow %s times before it leaves %s\n",
                   graph_value_label(&r->graph, p->headroom_value),
-                  plan_growth_text(p->headroom, growth),
-                  formats[p->values[p->headroom_value].format].name);
+                  plan_growth_text(p->headroom, growth), formats[p->headroom_format].name);
   print_model_of_costs(p, out);
   print_weights(p, out);
   print_training(p, out);

@@ -234,8 +234,9 @@ struct plan {
   // The next two are not read back.
   double *seconds;       // modelled, of each node in each format: [node * n_ladder + rung]; or NULL
   const double *errors;  // by value: relative L2 that verify measured, NAN: not compared; or NULL
-  double headroom;       // by which the value below may grow before it overflows: the least of all
-  int headroom_value;
+  double headroom;  // by which the value below may grow before it overflows: the least of all that
+  int headroom_value;              // is stored narrow, or cast for who reads it; -1: nothing is
+  enum format_id headroom_format;  // that it leaves
 };
 
 // Decides. `t` may be NULL (no trace: only constants are known; everything else is "not seen" and
@@ -329,7 +330,8 @@ bool plan_reads_shape_only(const struct node *node);
 // True if Cast at the opset of node n's scope knows the format.
 bool plan_cast_available(const struct graph *g, int n, enum format_id f);
 
-// Sets p->headroom and p->headroom_value from the values' formats and fits.
+// Sets the plan's headroom from the values' fits, and the formats and scales in which they are
+// stored and read.
 void plan_find_headroom(struct plan *p, struct graph *g);
 
 // A plan file is opened, then read with the model: where its opset was raised for the plan, with

@@ -46,8 +46,8 @@ static void range_limit(const struct limits *l) {
   if (p->headroom_value >= 0)
     limit(l, "range",
           "Inputs beyond the calibrated range: %.600s leaves %s when it grows %s times.",
-          graph_value_label(l->graph, p->headroom_value),
-          formats[p->values[p->headroom_value].format].name, plan_growth_text(p->headroom, growth));
+          graph_value_label(l->graph, p->headroom_value), formats[p->headroom_format].name,
+          plan_growth_text(p->headroom, growth));
 }
 
 static void samples_limit(const struct limits *l) {

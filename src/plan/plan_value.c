@@ -237,19 +237,29 @@ struct copy plan_copy_source(const struct graph *g, int v, struct copy stored, s
   return missing == 0 ? stored : (struct copy){FORMAT_FP32, wanted.scale_log2};
 }
 
+// Takes the copy's headroom if it is the least so far; one in fp32, or of any format, has none.
+static void count_headroom(struct plan *p, int v, struct copy copy) {
+  double absmax = p->values[v].fit.absmax;
+  if (copy.format == FORMAT_FP32 || copy.format == FORMAT_COUNT || !(absmax > 0))
+    return;
+  double headroom = formats[copy.format].max / ldexp(absmax, copy.scale_log2);
+  if (headroom >= p->headroom)
+    return;
+  p->headroom = headroom;
+  p->headroom_value = v;
+  p->headroom_format = copy.format;
+}
+
 void plan_find_headroom(struct plan *p, struct graph *g) {
   p->headroom = INFINITY;
   p->headroom_value = -1;
+  p->headroom_format = FORMAT_FP32;
   for (int v = 0; v < p->n_values; v++) {
     const struct value_plan *value = &p->values[v];
-    if (!value->considered || value->format == FORMAT_FP32 || graph_constant(g, v))
+    if (!value->considered || graph_constant(g, v))
       continue;
-    double headroom = value->fit.absmax > 0
-                          ? formats[value->format].max / ldexp(value->fit.absmax, value->scale_log2)
-                          : INFINITY;
-    if (headroom < p->headroom) {
-      p->headroom = headroom;
-      p->headroom_value = v;
-    }
+    count_headroom(p, v, (struct copy){value->format, value->scale_log2});
+    for (int u = 0; u < g->values[v].n_uses; u++)
+      count_headroom(p, v, plan_wanted_copy(g, p, v, &g->values[v].uses[u]));
   }
 }

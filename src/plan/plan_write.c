@@ -431,6 +431,7 @@ void plan_print(const struct plan *p, const struct graph *g, FILE *out) {
   json_object(&w, "headroom");
   json_number(&w, "factor", p->headroom);
   json_string(&w, "value", p->headroom_value >= 0 ? graph_value_label(g, p->headroom_value) : "");
+  json_string(&w, "format", p->headroom_value >= 0 ? formats[p->headroom_format].name : "");
   json_end_object(&w);
   write_costs(&w, p);
   json_array(&w, "limits");

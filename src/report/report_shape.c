@@ -65,7 +65,7 @@ static const struct shape settings_shape[] = {OPTIONAL("tf32", BOOL), OPTIONAL("
                                               NO_MORE};
 
 static const struct shape headroom_shape[] = {NEEDED("factor", NUMBER), NEEDED("value", STRING),
-                                              NO_MORE};
+                                              OPTIONAL("format", STRING), NO_MORE};
 
 static const struct shape target_shape[] = {NEEDED("target", STRING), OPTIONAL("version", INTEGER),
                                             NO_MORE};

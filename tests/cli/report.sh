@@ -111,7 +111,7 @@ test_report_refuses_the_verdict_of_an_edited_plan() {
 
 test_report_names_what_is_wrong_in_a_file() {
   records
-  edited 's/"format": "fp16"/"format": 16/' plan.json wrong.json
+  edited '/"node": /s/"format": "fp16"/"format": 16/' plan.json wrong.json
   with_code 4 report wrong.json -o x.html
   matches err 'wrong\.json:[0-9]+: .*nodes\[0\]\.format: must be a string'
   with_code 4 report trace.json -o x.html

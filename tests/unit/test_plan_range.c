@@ -171,6 +171,24 @@ static void plan_names_the_tensor_with_the_least_headroom(void **state) {
   assert_int_equal(f->p.headroom_value, value_id(&f->g, "y"));
 }
 
+// x stays fp32, and the product reads a copy in fp16.
+static void headroom_counts_what_is_cast_for_who_reads_it(void **state) {
+  struct planning *f = product(state);
+  decide_with(f, (float[]){4, -16}, 2);
+  assert_int_equal(value_format(f, "x"), FORMAT_FP32);
+  assert_true(f->p.headroom == 65504.0 / 16);
+  assert_int_equal(f->p.headroom_value, value_id(&f->g, "x"));
+  assert_int_equal(f->p.headroom_format, FORMAT_FP16);
+}
+
+static void headroom_counts_nothing_that_is_fp32_everywhere(void **state) {
+  struct planning *f = product(state);
+  planning_index(f);
+  planning_see(f, "y", (float[]){70000}, 1);
+  planning_decide(f);
+  assert_int_equal(f->p.headroom_value, -1);
+}
+
 // ---- constants ----
 
 // y = Op(Gemm(x, w), c): the operator follows the product if c survives.
@@ -531,6 +549,8 @@ int main(void) {
       TEST(plan_keeps_what_was_not_seen),
       TEST(plan_without_a_trace_keeps_everything),
       TEST(plan_names_the_tensor_with_the_least_headroom),
+      TEST(headroom_counts_what_is_cast_for_who_reads_it),
+      TEST(headroom_counts_nothing_that_is_fp32_everywhere),
       TEST(plan_tests_masks_and_epsilons_in_each_format),
       TEST(plan_keeps_a_mask_of_minus_3e38),
       TEST(plan_keeps_an_epsilon_that_vanishes),

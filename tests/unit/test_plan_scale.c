@@ -88,6 +88,21 @@ static void headroom_counts_the_scale(void **state) {
   assert_true(fabs(f->p.headroom - 4 * 65504 / 1e5) < 1e-6);
 }
 
+// x is fp32, and the product reads it times 2^-2.
+static void headroom_counts_the_scale_of_what_is_cast(void **state) {
+  struct planning *f = scaled(state);
+  build_input(&f->b, "x", "float[1,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[1,2]");
+  planning_index(f);
+  see(f, "x", 1e5f);
+  planning_decide(f);
+  assert_int_equal(input_scale(f, "y", 0), -2);
+  assert_true(fabs(f->p.headroom - 4 * 65504 / 1e5) < 1e-6);
+  assert_int_equal(f->p.headroom_value, value_id(&f->g, "x"));
+}
+
 static void a_scaled_value_is_given_out_as_it_was(void **state) {
   struct planning *f = scaled(state);
   build_input(&f->b, "x", "float[1,2]");
@@ -405,6 +420,7 @@ int main(void) {
       TEST(scales_go_into_weights_and_leave_no_node_behind),
       TEST(without_scales_such_nodes_stay_wide),
       TEST(headroom_counts_the_scale),
+      TEST(headroom_counts_the_scale_of_what_is_cast),
       TEST(a_scaled_value_is_given_out_as_it_was),
       TEST(added_factors_leave_listed_weights_constants),
       TEST(tiny_values_are_scaled_up),
