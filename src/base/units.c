@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *units_bytes(double bytes, char text[UNITS_TEXT]) {
   static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -39,4 +41,17 @@ const char *units_share(double share, char text[UNITS_TEXT]) {
   else
     snprintf(text, UNITS_TEXT, "%.3g %%", 100 * share);
   return text;
+}
+
+static int side_of(double x, double limit) {
+  return (x > limit) - (x < limit);
+}
+
+const char *units_measured(double measured, double limit, char text[UNITS_TEXT]) {
+  enum { DIGITS = 6, ALL_DIGITS = 17 };
+  int digits = DIGITS;
+  do
+    snprintf(text, UNITS_TEXT, "%.*g", digits, measured);
+  while (digits++ < ALL_DIGITS && side_of(strtod(text, NULL), limit) != side_of(measured, limit));
+  return isnan(measured) ? strcpy(text, "-") : text;
 }

@@ -12,6 +12,9 @@ const char *units_factor(double factor, char text[UNITS_TEXT]);
 // A share in percent, as the report writes it: "0 %", "< 0.01 %", "6.77 %".
 const char *units_share(double share, char text[UNITS_TEXT]);
 
+// In six digits, or as many more as show on which side of the limit it is; "-" for NaN.
+const char *units_measured(double measured, double limit, char text[UNITS_TEXT]);
+
 // What makes a noun plural: "%d node%s" with a count and PLURAL(count).
 #define PLURAL(count) ((count) == 1 ? "" : "s")
 

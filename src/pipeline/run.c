@@ -158,12 +158,13 @@ enum status run_open_engine(struct run *r) {
   return STATUS_OK;
 }
 
-// Divides `count` samples; see struct run. Order is kept.
+// Divides `count` samples; see struct run. Order is kept. Of two or more, at least one calibrates.
 static void divide(struct run *r, const struct hold_out *rule, size_t count) {
   r->calibration = arena_array(&r->arena, count, sizeof *r->calibration);
   r->held_out = arena_array(&r->arena, count, sizeof *r->held_out);
   r->n_calibration = r->n_held_out = 0;
   size_t tail = (size_t)ceil((double)count * rule->share);
+  tail = tail >= count ? count - 1 : tail;
   tail = tail < 1 ? 1 : tail;
   for (size_t i = 0; i < count; i++) {
     bool out = rule->every ? (i + 1) % (size_t)rule->every == 0 : i >= count - tail;

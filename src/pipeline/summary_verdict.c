@@ -1,6 +1,7 @@
 // Part of the summary: the claims with what was measured, decisions, rows, and labels.
 #include "summary_parts.h"
 
+#include "decimal.h"
 #include "decisions.h"
 #include "escape.h"
 #include "units.h"
@@ -18,14 +19,18 @@ static bool is_worse(const struct verdict_claim *x, const struct verdict_claim *
 // What decides, and in brackets what it is the worse of.
 static void print_measured(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
   bool calibrated = v->calibration_samples > 0, in_engine = !isnan(c->in_engine);
-  escape_printf(out, "%.6g", c->measured);
+  double limit = c->claim->limit;
+  char text[UNITS_TEXT], other[UNITS_TEXT];
+  escape_printf(out, "%s", units_measured(c->measured, limit, text));
   if (calibrated || in_engine)
     escape_printf(out, " (");
   if (calibrated)
-    escape_printf(out, "held-out %.6g, calibration %.6g", c->on[SET_HELD_OUT],
-                  c->on[SET_CALIBRATION]);
+    escape_printf(out, "held-out %s, calibration %s",
+                  units_measured(c->on[SET_HELD_OUT], limit, text),
+                  units_measured(c->on[SET_CALIBRATION], limit, other));
   if (in_engine)
-    escape_printf(out, "%sengine %.6g", calibrated ? ", " : "", c->in_engine);
+    escape_printf(out, "%sengine %s", calibrated ? ", " : "",
+                  units_measured(c->in_engine, limit, text));
   if (calibrated || in_engine)
     escape_printf(out, ")");
 }
@@ -34,7 +39,14 @@ static const char *limit_text(const struct claim *c) {
   return metric_wants_more(c->metric) ? "at least" : "at most";
 }
 
+// In full: what is measured may miss it by its last digits.
+static const char *limit_number(const struct claim *c, char text[DECIMAL_TEXT]) {
+  decimal_print(text, c->limit);
+  return text;
+}
+
 static void print_claim_result(const struct verdict *v, const struct verdict_claim *c, FILE *out) {
+  char limit[DECIMAL_TEXT];
   escape_printf(out, "  %s    %s of %s: ", c->holds ? "holds" : "FAILS",
                 metric_name(c->claim->metric), c->output);
   if (c->shape_mismatches)
@@ -44,13 +56,14 @@ static void print_claim_result(const struct verdict *v, const struct verdict_cla
     escape_printf(out, "cannot be judged, the fp32 output is not finite anywhere\n");
   else {
     print_measured(v, c, out);
-    escape_printf(out, ", %s %.6g%s%s\n", limit_text(c->claim), c->claim->limit,
+    escape_printf(out, ", %s %s%s%s\n", limit_text(c->claim), limit_number(c->claim, limit),
                   c->holds ? "" : " was promised; worst on ", c->holds ? "" : c->sample);
   }
 }
 
 // Each output that fails a claim, and of those that hold it the worst.
 static void print_claims(const struct verdict *v, FILE *out) {
+  char limit[DECIMAL_TEXT];
   for (int i = 0; i < v->n_claims;) {
     const struct verdict_claim *first = &v->claims[i], *worst = NULL;
     int holding = 0;
@@ -69,7 +82,7 @@ static void print_claims(const struct verdict *v, FILE *out) {
       escape_printf(out, "  holds    %s of %d outputs: worst is %s with ",
                     metric_name(first->claim->metric), holding, worst->output);
       print_measured(v, worst, out);
-      escape_printf(out, ", %s %.6g\n", limit_text(first->claim), first->claim->limit);
+      escape_printf(out, ", %s %s\n", limit_text(first->claim), limit_number(first->claim, limit));
     }
   }
 }

@@ -184,11 +184,12 @@ static bool is_lower_bound(const char *metric) {
 // One of the figures of a claim; where it has none, that at `otherwise`.
 static void put_measured(const struct json *claim, const char *key, const char *otherwise,
                          FILE *out) {
+  char text[UNITS_TEXT];
   double measured = number_of(claim, json_member(claim, key) || !otherwise ? key : otherwise);
   if (isnan(measured))
     fputs(" | -", out);
   else
-    fprintf(out, " | %.7g", measured);
+    fprintf(out, " | %s", units_measured(measured, number_of(claim, "limit"), text));
 }
 
 static void put_claim(const struct json *claim, int of, FILE *out) {
@@ -202,9 +203,8 @@ static void put_claim(const struct json *claim, int of, FILE *out) {
   put_measured(claim, "measured_held_out", "measured", out);
   put_measured(claim, "measured_calibration", NULL, out);
   put_measured(claim, "measured_in_engine", NULL, out);
-  fprintf(out, " | at %s ", is_lower_bound(text_of(claim, "metric")) ? "least" : "most");
-  put_number(number_of(claim, "limit"), out);
-  fputs(" | ", out);
+  fprintf(out, " | at %s %.15g | ", is_lower_bound(text_of(claim, "metric")) ? "least" : "most",
+          number_of(claim, "limit"));
   if (*text_of(claim, "worst_sample"))
     put_code(text_of(claim, "worst_sample"), out);
   fputs(" |\n", out);

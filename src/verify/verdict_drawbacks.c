@@ -45,7 +45,7 @@ static const struct compare *errors_of(const struct verdict *v, const struct ver
 
 static void missed_in_engine(const struct verdict *v, const struct found *f, const char *engine,
                              drawback_use *use, void *context) {
-  char text[SENTENCE], others[64];
+  char text[SENTENCE], others[64], measured[UNITS_TEXT];
   const struct verdict_claim *c = f->worst;
   const struct compare *in_engine = &v->outputs[c->output_index].on[SET_IN_ENGINE];
   if (in_engine->mismatched && !by_rows(v, c))
@@ -55,9 +55,10 @@ static void missed_in_engine(const struct verdict *v, const struct found *f, con
              engine, c->output, others_text(f->count, others), metric_name(c->claim->metric));
   else
     snprintf(text, sizeof text,
-             "As ONNX Runtime %s computes it on this machine, %s of %.400s is %.4g, %s the %.4g "
+             "As ONNX Runtime %s computes it on this machine, %s of %.400s is %s, %s the %.15g "
              "that is claimed%s; emulated it is %.4g.",
-             engine, metric_name(c->claim->metric), c->output, c->in_engine,
+             engine, metric_name(c->claim->metric), c->output,
+             units_measured(c->in_engine, c->claim->limit, measured),
              metric_wants_more(c->claim->metric) ? "less than" : "more than", c->claim->limit,
              others_text(f->count, others), c->on[SET_HELD_OUT]);
   use(context, "engine", text);
@@ -79,13 +80,14 @@ static enum sample_set set_with_outlier(const struct verdict *v, const struct ve
 
 static void missed_by_sample(const struct verdict *v, const struct found *f, drawback_use *use,
                              void *context) {
-  char text[SENTENCE], others[64];
+  char text[SENTENCE], others[64], measured[UNITS_TEXT];
   const struct verdict_claim *c = f->worst;
   const struct compare *on = &errors_of(v, c)[set_with_outlier(v, c)];
   snprintf(text, sizeof text,
-           "On %.200s alone, relative_l2 of %.400s is %.4g, more than the %.4g that is claimed of "
+           "On %.200s alone, relative_l2 of %.400s is %s, more than the %.15g that is claimed of "
            "all samples together%s.",
-           v->sample_labels[on->worst_step], c->output, on->worst_relative_l2, c->claim->limit,
+           v->sample_labels[on->worst_step], c->output,
+           units_measured(on->worst_relative_l2, c->claim->limit, measured), c->claim->limit,
            others_text(f->count, others));
   use(context, "sample", text);
 }

@@ -438,6 +438,22 @@ test_rows_that_a_selection_chooses_are_compared_with_their_like() {
   [ ! -e z.onnx ]
 }
 
+test_of_two_samples_or_more_one_calibrates() {
+  narrowcast policy show fp16 | sed 's/"share": 0.25/"share": 0.99/' >most.json
+  with_code 0 convert "$digits/digits.onnx" --data "$digits/samples" --policy ./most.json -o y.onnx
+  has out 'calibration  1 real sample; 7 more held out' 'every claim holds'
+}
+
+# The cosine of fp16 is 1 in six digits.
+test_what_fails_a_claim_is_never_rounded_to_its_limit() {
+  narrowcast policy show fp16 | sed 's/"limit": 0.9999/"limit": 1/; s/"rounds": 6/"rounds": 0/' >one.json
+  with_code 1 convert "$digits/digits.onnx" --data "$digits/samples" --policy ./one.json \
+    --save-plan y.json --save-verdict v.json -o y.onnx
+  matches out 'FAILS +cosine of logits: 0\.99999[0-9]* \(.*, at least 1 was promised'
+  quietly report y.json --verdict v.json --format md -o y.md
+  matches y.md 'FAILS.*cosine.*logits` \| 0\.99999[0-9]* \|.*at least 1 \|'
+}
+
 test_outputs_without_an_element_promise_nothing() {
   mkdir empty
   empty_image >empty/image.npy
