@@ -13,6 +13,30 @@ static void note_stage(struct run *r, const char *stage) {
   recorder_stage(r->recorder, stage, true);
 }
 
+// Of outputs that no claim judged, what was seen is a limit of what is claimed.
+static void record_unjudged(struct run *r) {
+  const struct verdict *v = &r->verdict;
+  struct unjudged_output *list = arena_array(&r->arena, (size_t)v->n_outputs + 1, sizeof *list);
+  int count = 0;
+  for (int k = 0; k < v->n_outputs; k++) {
+    const struct verdict_output *output = &v->outputs[k];
+    if (verdict_is_judged(v, k))
+      continue;
+    struct unjudged_output *o = &list[count++];
+    *o = (struct unjudged_output){.name = output->name, .relative_l2 = NAN};
+    bool exact = verdict_is_exact(output, &r->graph);
+    for (int set = 0; set < SAMPLE_SETS; set++) {
+      const struct compare *c = &output->on[set];
+      o->elements += exact ? c->rows : 0;
+      o->different += exact ? c->rows - c->rows_agree : 0;
+      if (!exact && c->count)
+        o->relative_l2 = fmax(o->relative_l2, compare_relative_l2(c));
+    }
+  }
+  r->plan.unjudged = list;
+  r->plan.n_unjudged = count;
+}
+
 // What verify measured of each value stands in the plan that is saved.
 static void record_errors(struct run *r) {
   const struct verdict *v = &r->verdict;
@@ -29,6 +53,7 @@ static void record_errors(struct run *r) {
                                           .holds = v->claims[i].holds};
   r->plan.measured = measured;
   r->plan.n_measured = v->n_claims;
+  record_unjudged(r);
 }
 
 // Those that calibrate, of which a training may have taken fewer than there are. What judges though

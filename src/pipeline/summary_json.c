@@ -4,6 +4,7 @@
 #include "file.h"
 #include "json.h"
 #include "plan_cost.h"
+#include "plan_limits.h"
 #include "plan_worth.h"
 #include "summary_parts.h"
 #include "verdict_file.h"
@@ -60,6 +61,14 @@ static void json_plan(const struct run *r, struct json_writer *w) {
 static void json_drawback(void *writer, const char *id, const char *text) {
   (void)text;
   json_string(writer, NULL, id);
+}
+
+static void json_limit(void *writer, const char *id, const char *text) {
+  struct json_writer *w = writer;
+  json_object(w, NULL);
+  json_string(w, "id", id);
+  json_string(w, "text", text);
+  json_end_object(w);
 }
 
 static void json_modelled(const struct plan *p, struct json_writer *w) {
@@ -134,7 +143,11 @@ void summary_json(struct run *r, const char *output, FILE *out) {
   json_integer(&w, "constants_kept_twice", r->rewrite.copied_initializers);
   json_integer(&w, "constant_elements_changed", (int64_t)r->rewrite.saturated);
   json_end_object(&w);
-  if (r->has_verdict)
+  if (r->has_verdict) {
     json_verdict(r, &w);
+    json_array(&w, "limits");
+    plan_limits_each(&r->plan, &r->graph, json_limit, &w);
+    json_end_array(&w);
+  }
   json_end_object(&w);
 }

@@ -191,6 +191,13 @@ struct measured_claim {
   bool holds;
 };
 
+// An output that no claim judged, and what a verify run saw of it on all samples.
+struct unjudged_output {
+  const char *name;
+  uint64_t elements, different;  // of integers, booleans and strings
+  double relative_l2;            // of floats; NAN: it is none, or has no element
+};
+
 struct plan {
   struct value_plan *values;  // by value id
   struct node_plan *nodes;    // by node id
@@ -216,6 +223,8 @@ struct plan {
   int n_claims;
   const struct measured_claim *measured;  // none before a verify run; not read back
   int n_measured;
+  const struct unjudged_output *unjudged;  // NULL before a verify run; not read back
+  int n_unjudged;
   // statistics' provenance
   bool has_trace, synthetic;
   size_t steps, sample;

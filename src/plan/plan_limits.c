@@ -1,11 +1,14 @@
 // The limits of a plan's claims, as sentences with this plan's numbers. See plan_limits.h.
 #include "plan_limits.h"
 
+#include "tensor.h"
 #include "units.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 struct limits {
   const struct plan *plan;
@@ -123,6 +126,69 @@ static void scales_limit(const struct limits *l) {
           computed == 1 ? "is" : "are", computed == 1 ? "s" : "", plan_growth_text(least, growth));
 }
 
+// Before a verify run: what the claims leave out by name or type.
+static bool may_be_judged(const struct plan *p, const struct value *value) {
+  bool is_float = value->type.kind == TYPE_TENSOR && tensor_is_float(value->type.elem_type);
+  for (int i = 0; i < p->n_claims; i++) {
+    enum metric metric = p->claims[i].metric;
+    bool takes = is_float ? metric != METRIC_MATCHED_ROWS : metric == METRIC_TOP1;
+    if (takes && claim_names(&p->claims[i], value->name))
+      return true;
+  }
+  return false;
+}
+
+// The first few outputs that no claim judges.
+enum { SHOWN = 3 };
+struct unjudged {
+  int count;
+  size_t length;
+  char names[720];
+};
+
+__attribute__((format(printf, 2, 3))) static void name_unjudged(struct unjudged *u,
+                                                                const char *format, ...) {
+  if (u->count++ >= SHOWN)
+    return;
+  char *end = u->names + u->length;
+  size_t room = sizeof u->names - u->length;
+  va_list arguments;
+  int comma = snprintf(end, room, "%s", u->count > 1 ? ", " : "");
+  va_start(arguments, format);
+  vsnprintf(end + comma, room - (size_t)comma, format, arguments);
+  va_end(arguments);
+  u->length += strlen(end);
+}
+
+// With what a verify run saw of it.
+static void name_seen(struct unjudged *u, const struct unjudged_output *o) {
+  if (o->elements)
+    name_unjudged(u, "%.160s (%" PRIu64 " of %" PRIu64 " elements differ%s from fp32)", o->name,
+                  o->different, o->elements, o->elements == 1 || o->different == 1 ? "s" : "");
+  else if (!isnan(o->relative_l2))
+    name_unjudged(u, "%.160s (relative_l2 %.3g)", o->name, o->relative_l2);
+  else
+    name_unjudged(u, "%.160s (nothing to compare)", o->name);
+}
+
+static void unjudged_limit(const struct limits *l) {
+  const struct plan *p = l->plan;
+  struct unjudged u = {.names = ""};
+  for (int i = 0; p->unjudged && i < p->n_unjudged; i++)
+    name_seen(&u, &p->unjudged[i]);
+  for (int v = 0; !p->unjudged && v < l->graph->n_values; v++) {
+    const struct value *value = &l->graph->values[v];
+    if (value->scope == 0 && value->is_output && !may_be_judged(p, value))
+      name_unjudged(&u, "%.160s", value->name);
+  }
+  char more[32] = "";
+  if (u.count > SHOWN)
+    snprintf(more, sizeof more, ", and %d more", u.count - SHOWN);
+  if (u.count)
+    limit(l, "not_judged", "No claim judges %d output%s: %s%s.", u.count, PLURAL(u.count), u.names,
+          more);
+}
+
 // The model of such a plan is the source, so all that it claims depends on who runs it.
 static void setting_limit(const struct limits *l) {
   limit(l, "setting",
@@ -139,6 +205,7 @@ void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *us
     setting_limit(&l);
   range_limit(&l);
   samples_limit(&l);
+  unjudged_limit(&l);
   promotion_limit(&l);
   scales_limit(&l);
   weights_limit(&l);

@@ -203,6 +203,7 @@ static const struct shape load_error_shape[] = {
     OPTIONAL("source_fails", BOOL), OPTIONAL("raise_fails", BOOL), NO_MORE};
 
 static const struct shape output_shape[] = {NEEDED("output", STRING),
+                                            OPTIONAL("judged", BOOL),
                                             NEEDED("max_abs", NUMBER),
                                             NEEDED("relative_l2", NUMBER),
                                             OPTIONAL("relative_l2_calibration", NUMBER),
@@ -229,6 +230,7 @@ static const struct shape verdict_shape[] = {NEEDED("schema", INTEGER),
                                              OPTIONAL("engine", STRING),
                                              OPTIONAL("synthetic", BOOL),
                                              NEEDED("holds", BOOL),
+                                             OPTIONAL("promised", BOOL),
                                              NEEDED("samples", INTEGER),
                                              NEEDED("held_out", BOOL),
                                              OPTIONAL("calibration_samples", INTEGER),

@@ -27,6 +27,7 @@ static void print_outputs(const struct verdict *v, struct json_writer *w) {
     bool by_rows = output->rows >= 0 && v->rows[output->rows].judged;
     json_object(w, NULL);
     json_string(w, "output", output->name);
+    json_bool(w, "judged", verdict_is_judged(v, i));
     const struct compare *sets = by_rows ? output->paired : output->on;
     print_errors(&sets[SET_HELD_OUT], w);
     if (v->calibration_samples)
@@ -94,6 +95,7 @@ static void print_drawback(void *writer, const char *id, const char *text) {
 void verdict_print_members(const struct verdict *v, const struct graph *g, const char *engine,
                            struct json_writer *w) {
   json_bool(w, "holds", v->holds);
+  json_bool(w, "promised", v->n_claims > 0);  // else no claim is about what there is
   json_integer(w, "samples", (int64_t)v->samples);
   json_bool(w, "held_out", v->held_out);
   json_integer(w, "calibration_samples", (int64_t)v->calibration_samples);

@@ -111,6 +111,12 @@ struct verdict {
   size_t engine_samples;  // held-out samples of which outputs and claims say what it computes
 };
 
+// Of integers, booleans or strings, which are equal or not: no error is measured.
+bool verdict_is_exact(const struct verdict_output *output, const struct graph *source);
+
+// Whether a claim is about the output, given as its index.
+bool verdict_is_judged(const struct verdict *v, int output);
+
 // True if all claims hold and the result loads in the engine (or cannot, for want of kernels).
 bool verdict_holds(const struct verdict *v);
 

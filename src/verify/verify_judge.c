@@ -33,8 +33,15 @@ static bool compared(const struct compare *c) {
   return c->count == 0 || c->reference_nonfinite < c->count;
 }
 
-static bool is_exact(const struct verdict_output *output, const struct graph *source) {
+bool verdict_is_exact(const struct verdict_output *output, const struct graph *source) {
   return output->value >= 0 && !tensor_is_float(source->values[output->value].type.elem_type);
+}
+
+bool verdict_is_judged(const struct verdict *v, int output) {
+  for (int i = 0; i < v->n_claims; i++)
+    if (v->claims[i].output_index == output)
+      return true;
+  return false;
 }
 
 // Integer outputs are only asked for equality (top-1), and with others of a selection for their
@@ -50,7 +57,7 @@ static bool applies(const struct claim *claim, const struct verdict_output *outp
     return false;
   if (claim->metric == METRIC_MATCHED_ROWS && output->rows < 0)
     return false;
-  if (is_exact(output, source) && claim->metric != METRIC_TOP1 &&
+  if (verdict_is_exact(output, source) && claim->metric != METRIC_TOP1 &&
       claim->metric != METRIC_MATCHED_ROWS)
     return false;
   return claim_names(claim, output->name);

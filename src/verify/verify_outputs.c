@@ -53,19 +53,27 @@ static void compare_with_labels(struct compare *c, const struct array *labels, c
   compare_labels(c, r, n, rows, width, classes);
 }
 
-void outputs_compare(struct compare *c, const char *name, const struct array *reference,
-                     const struct array *narrow, const struct sample *s, int64_t step) {
-  if (reference->strings || narrow->strings)
-    return;
-  struct compare_piece piece = {0};
-  size_t count = element_count(reference);
-  if (!same_shape(reference, narrow)) {
-    c->mismatched++;
-    c->rows++;
-    compare_end_run(c, &piece, step);
-    return;
-  }
+// Integers, booleans and strings are equal or not, as they are: fp32 does not hold all integers.
+// False where elements have no byte of their own.
+static bool compare_exact(struct compare *c, const struct array *x, const struct array *y,
+                          size_t count) {
+  size_t size = count ? x->size / count : 1;
+  if (!x->strings &&
+      (x->elem_type != y->elem_type || x->size != y->size || x->size != size * count))
+    return false;
+  c->rows += count;
+  for (size_t i = 0; i < count; i++)
+    c->rows_agree += x->strings ? strcmp(x->strings[i], y->strings[i]) == 0
+                                : memcmp((const char *)x->data + i * size,
+                                         (const char *)y->data + i * size, size) == 0;
+  return true;
+}
+
+static void compare_numbers(struct compare *c, const char *name, const struct array *reference,
+                            const struct array *narrow, size_t count, const struct sample *s,
+                            int64_t step) {
   struct arena scratch = {0};
+  struct compare_piece piece = {0};
   float *r = array_as_float(reference, count, &scratch),
         *n = array_as_float(narrow, count, &scratch);
   if (r && n) {
@@ -73,9 +81,9 @@ void outputs_compare(struct compare *c, const char *name, const struct array *re
     compare_end_run(c, &piece, step);
     size_t width = reference->rank == 2 ? (size_t)reference->dims[1] : 0;
     if (!tensor_is_float(reference->elem_type)) {
-      c->rows += count;
-      for (size_t i = 0; i < count; i++)
-        c->rows_agree += r[i] == n[i];
+      if (!compare_exact(c, reference, narrow, count))
+        for (size_t i = 0; i < count; i++, c->rows++)
+          c->rows_agree += r[i] == n[i];
     } else if (width > 1) {
       compare_rows(c, r, n, count / width, width);
       const struct array *labels = find_label(s, name);
@@ -84,6 +92,25 @@ void outputs_compare(struct compare *c, const char *name, const struct array *re
     }
   }
   arena_free(&scratch);
+}
+
+void outputs_compare(struct compare *c, const char *name, const struct array *reference,
+                     const struct array *narrow, const struct sample *s, int64_t step) {
+  if (!reference->strings != !narrow->strings)
+    return;
+  struct compare_piece piece = {0};
+  size_t count = element_count(reference);
+  if (!same_shape(reference, narrow)) {
+    c->mismatched++;
+    c->rows++;
+    compare_end_run(c, &piece, step);
+  } else if (reference->strings) {
+    piece.count = count;
+    compare_end_run(c, &piece, step);
+    compare_exact(c, reference, narrow, count);
+  } else {
+    compare_numbers(c, name, reference, narrow, count, s, step);
+  }
 }
 
 void outputs_keep(struct reference *kept, const struct array *pairs, size_t n_outputs, size_t step,

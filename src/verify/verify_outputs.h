@@ -7,9 +7,9 @@
 #include "verify.h"
 
 // Adds output `name` of sample `s`, the step-th, to c: errors over all elements; for a matrix of
-// scores top-1 along the last axis, also against the sample's labels; for integers and booleans
-// "top-1" is the share of equal elements. Two shapes count as a mismatch; what is no tensor adds
-// nothing.
+// scores top-1 along the last axis, also against the sample's labels; for integers, booleans
+// and strings "top-1" is the share of equal elements. Two shapes count as a mismatch; what is no
+// tensor adds nothing.
 void outputs_compare(struct compare *c, const char *name, const struct array *reference,
                      const struct array *narrow, const struct sample *s, int64_t step);
 

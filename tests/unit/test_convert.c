@@ -1,6 +1,7 @@
 // The stages of `convert` in a row on the project's own models: the claims hold, the emitted model
 // loads, and converting it again changes nothing.
 // needs: engine
+#include "plan_limits.h"
 #include "run.h"
 
 #include "support_plan.h"
@@ -145,6 +146,47 @@ static void convert_narrows_a_weight_that_a_loop_carries(void **state) {
   run_close(&c.run);
 }
 
+static void keep_unjudged(void *text, const char *id, const char *sentence) {
+  if (strcmp(id, "not_judged") == 0)
+    snprintf(text, 400, "%s", sentence);
+}
+
+// Products of some thousands, rounded in steps of 2 and 4; the claims of fp16 are about errors.
+static void integers_that_no_claim_judges_are_a_limit_with_what_differs(void **state) {
+  struct planning *f = *state;
+  float *weight = arena_array(&f->arena, 1024, sizeof *weight);
+  for (int i = 0; i < 1024; i++)
+    weight[i] = 333.3f * (float)(i % 7);
+  build_input(&f->b, "x", "float[4,32]");
+  build_floats(&f->b, "w", "float[32,32]", weight);
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_int(&f->b, build_node(&f->b, "Cast", "y", "whole"), "to",
+            ONNX__TENSOR_PROTO__DATA_TYPE__INT32);
+  build_output(&f->b, "y", "float[4,32]");
+  build_output(&f->b, "whole", "int32[4,32]");
+  planning_index(f);
+  const char *model = planning_path(f, "whole.onnx");
+  assert_int_equal(model_save(&f->m, model, &f->d), STATUS_OK);
+  struct conversion c;
+  convert(&c, model, NULL, "fp16");
+  assert_true(c.run.verdict.holds);
+  assert_int_equal(c.run.plan.n_unjudged, 1);
+  const struct unjudged_output *whole = &c.run.plan.unjudged[0];
+  assert_string_equal(whole->name, "whole");
+  assert_int_equal(whole->elements, 8 * 4 * 32);
+  assert_true(whole->different > 0 && whole->different <= whole->elements);
+  char text[400] = "", seen[100];
+  plan_limits_each(&c.run.plan, &c.run.graph, keep_unjudged, text);
+  snprintf(seen, sizeof seen, "whole (%d of 1024 elements differ from fp32)",
+           (int)whole->different);
+  assert_non_null(strstr(text, "No claim judges 1 output: "));
+  assert_non_null(strstr(text, seen));
+  c.run.plan.unjudged = NULL;  // as before a verification
+  plan_limits_each(&c.run.plan, &c.run.graph, keep_unjudged, text);
+  assert_string_equal(text, "No claim judges 1 output: whole.");
+  run_close(&c.run);
+}
+
 // Threads of a run that is asked for four, on a ScatterND with that reduction inside a branch.
 static int threads_for(struct planning *f, const char *reduction) {
   Onnx__NodeProto *branch = build_node(&f->b, "If", "go", reduction);
@@ -191,6 +233,7 @@ int main(void) {
       TEST(convert_changes_nothing_the_second_time_on_tiny_models),
       TEST(convert_takes_large_initializers_that_nobody_reads),
       TEST(convert_narrows_a_weight_that_a_loop_carries),
+      TEST(integers_that_no_claim_judges_are_a_limit_with_what_differs),
       TEST(a_model_whose_scatter_reduces_runs_on_one_thread),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

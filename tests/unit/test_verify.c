@@ -2,6 +2,7 @@
 // samples, overflow named with its tensor and sample.
 // needs: engine
 #include "support_verify.h"
+#include "verify_outputs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -248,6 +249,31 @@ static void verify_counts_decisions_and_labels(void **state) {
   assert_true(claim_of(&v, "loss")->measured == 0.5 && !claim_of(&v, "loss")->holds);
 }
 
+// Numbers that are one in fp32, and names: what differs is counted as it is.
+static void integers_and_strings_are_compared_as_they_are(void **state) {
+  (void)state;
+  const int64_t x[] = {1 << 24, 5}, y[] = {(1 << 24) + 1, 5};
+  char *names[] = {"cat", "dog"}, *others[] = {"cat", "cow"};
+  struct sample none = {0};
+  struct array a = {.elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64,
+                    .rank = 1,
+                    .dims = {2},
+                    .data = x,
+                    .size = 16};
+  struct array b = a;
+  b.data = y;
+  struct compare c;
+  compare_init(&c);
+  outputs_compare(&c, "n", &a, &b, &none, 0);
+  assert_true(c.rows == 2 && c.rows_agree == 1);
+  a = b = (struct array){
+      .elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__STRING, .rank = 1, .dims = {2}, .strings = names};
+  b.strings = others;
+  compare_init(&c);
+  outputs_compare(&c, "n", &a, &b, &none, 0);
+  assert_true(c.runs == 1 && c.count == 2 && c.rows == 2 && c.rows_agree == 1);
+}
+
 static void verify_judges_only_the_outputs_of_a_claim(void **state) {
   struct planning *f = *state;
   static const char *only[] = {"b*", NULL};
@@ -280,6 +306,7 @@ int main(void) {
       TEST(what_overflows_on_a_calibration_sample_only_is_named),
       TEST(calibration_samples_are_not_run_where_a_claim_has_failed),
       TEST(verify_counts_decisions_and_labels),
+      TEST(integers_and_strings_are_compared_as_they_are),
       TEST(verify_judges_only_the_outputs_of_a_claim),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
