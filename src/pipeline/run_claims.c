@@ -53,6 +53,7 @@ static void record_errors(struct run *r) {
                                           .holds = v->claims[i].holds};
   r->plan.measured = measured;
   r->plan.n_measured = v->n_claims;
+  r->plan.held_out_empty = v->held_out ? v->empty[SET_HELD_OUT] : 0;
   record_unjudged(r);
 }
 

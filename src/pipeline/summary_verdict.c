@@ -163,11 +163,16 @@ static void print_labels(const struct verdict *v, FILE *out) {
 
 void summary_print_verdict(const struct run *r, FILE *out) {
   const struct verdict *v = &r->verdict;
-  escape_printf(out, "verify       %zu %ssample%s", v->samples, v->held_out ? "held-out " : "",
-                PLURAL(v->samples));
+  size_t empty = v->empty[SET_HELD_OUT] + v->empty[SET_CALIBRATION];
+  escape_printf(out, "verify       %zu %ssample%s", verdict_samples(v),
+                v->held_out ? "held-out " : "", PLURAL(verdict_samples(v)));
   if (v->calibration_samples)
-    escape_printf(out, " and %zu that calibrated", v->calibration_samples);
+    escape_printf(out, " and %zu that calibrated",
+                  v->calibration_samples - v->empty[SET_CALIBRATION]);
   escape_printf(out, ", emulated beside fp32 in %.2f s\n", v->seconds);
+  if (empty)
+    escape_printf(out, "             %zu more gave no element of an output that is judged\n",
+                  empty);
   if (v->engine_samples) {
     escape_printf(out,
                   "             engine: as ONNX Runtime %s computes the result on this machine",

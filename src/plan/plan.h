@@ -225,6 +225,7 @@ struct plan {
   int n_measured;
   const struct unjudged_output *unjudged;  // NULL before a verify run; not read back
   int n_unjudged;
+  size_t held_out_empty;  // of the held-out samples, those that had nothing to judge; as above
   // statistics' provenance
   bool has_trace, synthetic;
   size_t steps, sample;

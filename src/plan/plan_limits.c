@@ -62,6 +62,7 @@ static void samples_limit(const struct limits *l) {
   if (p->synthetic)
     limit(l, "synthetic", "The statistics are of made-up inputs, which say little of real ones.");
   size_t held_out = p->samples > p->steps ? p->samples - p->steps : 0;
+  held_out -= p->held_out_empty < held_out ? p->held_out_empty : held_out;
   bool one = p->steps == 1;
   char judged[64];
   if (held_out)

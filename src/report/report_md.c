@@ -200,7 +200,8 @@ static void put_claim(const struct json *claim, int of, FILE *out) {
   if (of > 1)
     fprintf(out, ", worst of %d", of);
   put_measured(claim, "measured", NULL, out);
-  put_measured(claim, "measured_held_out", "measured", out);
+  bool two_sets = json_member(claim, "measured_calibration");
+  put_measured(claim, "measured_held_out", two_sets ? NULL : "measured", out);
   put_measured(claim, "measured_calibration", NULL, out);
   put_measured(claim, "measured_in_engine", NULL, out);
   fprintf(out, " | at %s %.15g | ", is_lower_bound(text_of(claim, "metric")) ? "least" : "most",

@@ -126,7 +126,8 @@ void verdict_drawbacks_each(const struct verdict *v, const char *engine, drawbac
 }
 
 const char *verdict_few_samples(const struct verdict *v, char text[FEW_TEXT]) {
-  if (!v->holds || v->n_claims == 0 || (v->held_out && v->samples >= (size_t)v->enough) ||
+  size_t samples = verdict_samples(v);
+  if (!v->holds || v->n_claims == 0 || (v->held_out && samples >= (size_t)v->enough) ||
       v->enough == 0)
     return NULL;
   if (!v->held_out) {
@@ -136,11 +137,18 @@ const char *verdict_few_samples(const struct verdict *v, char text[FEW_TEXT]) {
              v->enough);
     return text;
   }
+  if (samples == 0) {
+    snprintf(text, FEW_TEXT,
+             "No held-out sample gave an element of an output that is judged; the policy calls %d "
+             "such samples enough.",
+             v->enough);
+    return text;
+  }
   // n of n hold: with 95 % confidence the share that holds is at least the n-th root of 0.05.
-  double share = 1 - pow(0.05, 1 / (double)v->samples);
+  double share = 1 - pow(0.05, 1 / (double)samples);
   snprintf(text, FEW_TEXT,
            "Judged on %zu held-out sample%s, and the policy calls %d enough: of inputs like these, "
            "up to %.0f %% may miss a claim (at 95 %% confidence).",
-           v->samples, PLURAL(v->samples), v->enough, 100 * share);
+           samples, PLURAL(samples), v->enough, 100 * share);
   return text;
 }

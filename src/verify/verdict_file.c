@@ -96,9 +96,13 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, const
                            struct json_writer *w) {
   json_bool(w, "holds", v->holds);
   json_bool(w, "promised", v->n_claims > 0);  // else no claim is about what there is
-  json_integer(w, "samples", (int64_t)v->samples);
+  size_t empty = v->empty[SET_HELD_OUT] + v->empty[SET_CALIBRATION];
+  json_integer(w, "samples", (int64_t)verdict_samples(v));
   json_bool(w, "held_out", v->held_out);
-  json_integer(w, "calibration_samples", (int64_t)v->calibration_samples);
+  json_integer(w, "calibration_samples",
+               (int64_t)(v->calibration_samples - v->empty[SET_CALIBRATION]));
+  if (empty)
+    json_integer(w, "samples_with_nothing_to_judge", (int64_t)empty);
   json_integer(w, "engine_samples", (int64_t)v->engine_samples);
   json_array(w, "claims");
   for (int i = 0; i < v->n_claims; i++) {
@@ -111,10 +115,10 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, const
     json_number(w, "limit", c->claim->limit);
     json_bool(w, "holds", c->holds);
     json_string(w, "worst_sample", c->sample);
-    if (v->calibration_samples) {
+    if (v->calibration_samples && !isnan(c->on[SET_HELD_OUT]))
       json_number(w, "measured_held_out", c->on[SET_HELD_OUT]);
+    if (v->calibration_samples && !isnan(c->on[SET_CALIBRATION]))
       json_number(w, "measured_calibration", c->on[SET_CALIBRATION]);
-    }
     if (!isnan(c->in_engine)) {
       json_number(w, "measured_in_engine", c->in_engine);
       json_bool(w, "holds_in_engine", c->holds_in_engine);

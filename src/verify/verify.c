@@ -26,7 +26,9 @@ struct verification {
   struct twin twin;
   struct probe probe;
   struct compare *compared[SAMPLE_SETS];  // by Compare id
-  struct arena *arena, *scratch;          // of the verdict; of the twin
+  bool *
+      given;  // [step * outputs + output]: the output had an element, or another shape than in fp32
+  struct arena *arena, *scratch;  // of the verdict; of the twin
 };
 
 // ---- running ----
@@ -45,9 +47,13 @@ static enum status run_sample(struct verification *v, struct session *session, s
   size_t n_outputs = 2 * v->twin.n_fetched;
   struct array *outputs = arena_array(&s->arena, n_outputs, sizeof *outputs);
   TRY(session_run(session, inputs, n_inputs, v->twin.outputs, n_outputs, outputs, d));
-  for (size_t k = 0; k < v->twin.n_outputs; k++)
-    outputs_compare(&v->verdict->outputs[k].on[set], v->twin.outputs[2 * k], &outputs[2 * k],
-                    &outputs[2 * k + 1], s, (int64_t)step);
+  for (size_t k = 0; k < v->twin.n_outputs; k++) {
+    struct compare *c = &v->verdict->outputs[k].on[set];
+    uint64_t before = c->count + c->mismatched;
+    outputs_compare(c, v->twin.outputs[2 * k], &outputs[2 * k], &outputs[2 * k + 1], s,
+                    (int64_t)step);
+    v->given[step * v->twin.n_outputs + k] = c->count + c->mismatched > before;
+  }
   if (v->reference && set == SET_HELD_OUT)
     outputs_keep(v->reference, outputs, v->twin.n_outputs, step, v->verdict->samples, v->arena);
   struct row_sample sample = {set, (int64_t)step, v->verdict->sample_labels[step], outputs,
@@ -80,17 +86,23 @@ static enum status run_set(struct verification *v, struct session *session, stru
   return status;
 }
 
+static void judge(struct verification *v) {
+  struct verdict *out = v->verdict;
+  judge_claims(out, v->plan, v->source, out->sample_labels, v->arena);
+  judge_evidence(out, v->given);
+}
+
 static enum status run_and_judge(struct verification *v, struct session *session,
                                  struct samples *samples, const struct verify_options *options,
                                  struct diag *d) {
   struct verdict *out = v->verdict;
   TRY(run_set(v, session, samples, options, SET_HELD_OUT, d));
-  judge_claims(out, v->plan, v->source, out->sample_labels, v->arena);
+  judge(v);
   if (!out->holds || options->n_calibration == 0)
     return STATUS_OK;
   TRY(run_set(v, session, samples, options, SET_CALIBRATION, d));
   out->calibration_samples = options->n_calibration;
-  judge_claims(out, v->plan, v->source, out->sample_labels, v->arena);
+  judge(v);
   return STATUS_OK;
 }
 
@@ -190,6 +202,7 @@ static enum status run_twin(struct verification *run, struct engine *engine,
   struct arena *a = run->arena;
   size_t n_samples = options->n_steps + options->n_calibration;
   run->verdict->sample_labels = arena_array(a, n_samples, sizeof *run->verdict->sample_labels);
+  run->given = arena_array(run->scratch, n_samples * run->twin.n_outputs, sizeof *run->given);
   run->probe.n_compared = run->twin.n_compared;
   for (int set = 0; set < SAMPLE_SETS; set++)
     run->compared[set] = new_compares(run->twin.n_compared, run->scratch);

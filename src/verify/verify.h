@@ -95,6 +95,8 @@ struct verdict {
   const char **sample_labels;  // by step of `values` and `outputs`: of both sets, in their order
   bool held_out;               // false: no sample was left, the calibration samples were used again
   int enough;                  // held-out samples, by the policy; see struct hold_out
+  // Of these and the next, those in which no output that is judged has an element: no evidence.
+  size_t empty[SAMPLE_SETS];
   size_t calibration_samples;  // run as well; 0: a claim had failed before, or see above
   double seconds;
   // Per optimisation level: "" if the emitted model loads and runs, else the engine's message.
@@ -116,6 +118,9 @@ bool verdict_is_exact(const struct verdict_output *output, const struct graph *s
 
 // Whether a claim is about the output, given as its index.
 bool verdict_is_judged(const struct verdict *v, int output);
+
+// Held-out samples, or those that judge in their place, in which there was something to judge.
+size_t verdict_samples(const struct verdict *v);
 
 // True if all claims hold and the result loads in the engine (or cannot, for want of kernels).
 bool verdict_holds(const struct verdict *v);

@@ -174,6 +174,21 @@ void judge_claims(struct verdict *v, const struct plan *p, const struct graph *s
     }
 }
 
+void judge_evidence(struct verdict *v, const bool *given) {
+  size_t n = v->samples + v->calibration_samples;
+  v->empty[SET_HELD_OUT] = v->empty[SET_CALIBRATION] = 0;
+  for (size_t step = 0; step < n && v->n_claims; step++) {
+    bool shown = false;
+    for (int i = 0; i < v->n_claims && !shown; i++)
+      shown = given[step * (size_t)v->n_outputs + (size_t)v->claims[i].output_index];
+    v->empty[step < v->samples ? SET_HELD_OUT : SET_CALIBRATION] += !shown;
+  }
+}
+
+size_t verdict_samples(const struct verdict *v) {
+  return v->samples - v->empty[SET_HELD_OUT];
+}
+
 // Rows that a selection chose in place in emulation may have moved in the engine: they are judged
 // row by row there, if so many have their like as the plan claims.
 static bool may_judge_rows(const struct plan *p, const struct verdict_rows *rows) {

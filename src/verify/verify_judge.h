@@ -13,6 +13,10 @@ bool judge_within(enum metric metric, double measured, double limit);
 void judge_claims(struct verdict *v, const struct plan *p, const struct graph *source,
                   const char *const *labels, struct arena *a);
 
+// Counts the samples that are no evidence. given[step * outputs + output]: the output had anything
+// to compare on that sample.
+void judge_evidence(struct verdict *v, const bool *given);
+
 // What the engine, which has run the result, makes of each claim.
 void judge_engine(struct verdict *v, const struct plan *p, const struct graph *source);
 

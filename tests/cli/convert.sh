@@ -454,6 +454,23 @@ test_what_fails_a_claim_is_never_rounded_to_its_limit() {
   matches y.md 'FAILS.*cosine.*logits` \| 0\.99999[0-9]* \|.*at least 1 \|'
 }
 
+# A detector that finds nothing on the only held-out sample.
+test_samples_without_an_element_are_no_evidence() {
+  mkdir last
+  cp "$tiny/samples/detector"/[012].npz last
+  mkdir last/9
+  empty_image >last/9/image.npy
+  with_code 0 convert "$tiny/detector.onnx" --data last --save-plan p.json --save-verdict v.json -o y.onnx
+  has out '3 real samples; 1 more held out' 'verify       0 held-out samples and 3 that calibrated' \
+    '1 more gave no element of an output that is judged' 'held-out -, calibration' \
+    'claims are judged on those that calibrated' 'No held-out sample gave an element'
+  lacks out nan
+  lacks v.json nan
+  has v.json '"samples": 0' '"samples_with_nothing_to_judge": 1'
+  quietly report p.json --verdict v.json --format md -o y.md
+  matches y.md 'holds.*\| - \|'
+}
+
 test_outputs_without_an_element_promise_nothing() {
   mkdir empty
   empty_image >empty/image.npy
