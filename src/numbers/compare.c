@@ -164,15 +164,16 @@ void compare_rows(struct compare *c, const float *reference, const float *narrow
   }
 }
 
-// A label outside 0..width-1 counts as missed by both.
+// A label outside 0..width-1 is of no class, and does not count.
 void compare_labels(struct compare *c, const float *reference, const float *narrow, size_t rows,
                     size_t width, const int64_t *labels) {
   for (size_t row = 0; row < rows; row++) {
-    size_t r = argmax(reference + row * width, width), n = argmax(narrow + row * width, width);
-    bool valid = labels[row] >= 0 && (uint64_t)labels[row] < width;
+    if (labels[row] < 0 || (uint64_t)labels[row] >= width)
+      continue;
+    size_t right = (size_t)labels[row];
     c->labelled++;
-    c->reference_right += valid && r == (size_t)labels[row];
-    c->narrow_right += valid && n == (size_t)labels[row];
+    c->reference_right += argmax(reference + row * width, width) == right;
+    c->narrow_right += argmax(narrow + row * width, width) == right;
   }
 }
 

@@ -35,7 +35,7 @@ void compare_merge_piece(struct compare_piece *into, const struct compare_piece 
 // Top-1 over `rows` rows of `width` elements.
 void compare_rows(struct compare *c, const float *reference, const float *narrow, size_t rows,
                   size_t width);
-// Top-1 against labels[rows].
+// Top-1 against labels[rows], of which those outside 0..width-1 do not count.
 void compare_labels(struct compare *c, const float *reference, const float *narrow, size_t rows,
                     size_t width, const int64_t *labels);
 

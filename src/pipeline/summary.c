@@ -35,7 +35,8 @@ static const char *result_text(const struct run *r) {
   if (verdict_missed_in_engine(v))
     return "every claim holds on these samples as emulated, but not as the engine computes it here";
   if (v->n_claims)
-    return "every claim holds on these samples";
+    return v->n_idle ? "every claim that judged anything holds on these samples"
+                     : "every claim holds on these samples";
   return gives_nothing(v)
              ? "nothing promised: the outputs have no element on any sample that judges"
              : "nothing promised: no claim of the policy applies to this model's outputs";
@@ -69,6 +70,11 @@ static void print_drawback(void *out, const char *id, const char *text) {
   escape_printf(out, "drawback     %s\n", text);
 }
 
+static void print_note(void *out, const char *id, const char *text) {
+  (void)id;
+  escape_printf(out, "note         %s\n", text);
+}
+
 static void print_result(const struct run *r, const char *output, FILE *out) {
   if (r->has_verdict)
     print_not_finite(&r->verdict, out);
@@ -80,6 +86,8 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
   drawbacks_each(&r->plan, print_drawback, out);
   if (r->has_verdict)
     verdict_drawbacks_each(&r->verdict, engine_info(r->engine)->version, print_drawback, out);
+  if (r->has_verdict)
+    verdict_idle_each(&r->verdict, print_note, out);
   bool made_up = r->plan.synthetic || (r->has_verdict && samples_synthetic(r->samples));
   if (made_up)
     escape_printf(out, "note         %s: the inputs are made up. --data DIR gives real ones\n",

@@ -98,6 +98,13 @@ static bool is_unchanged(const struct json *plan, const struct json *verdict) {
   return true;
 }
 
+static const char *holding_text(const struct json *verdict) {
+  if (!length_of(json_member(verdict, "claims")))
+    return "Nothing promised: no claim applies.";
+  return length_of(json_member(verdict, "idle_claims")) ? "Every claim that judged anything holds."
+                                                        : "Every claim holds.";
+}
+
 static void put_heading(const char *title, const struct json *plan, const struct json *verdict,
                         FILE *out) {
   const struct json *policy = json_member(plan, "policy"),
@@ -110,9 +117,7 @@ static void put_heading(const char *title, const struct json *plan, const struct
   else if (!verdict)
     fputs("Not verified.** No verdict was given with this plan.", out);
   else if (holds(verdict))
-    fprintf(out, "%s** ",
-            length_of(json_member(verdict, "claims")) ? "Every claim holds."
-                                                      : "Nothing promised: no claim applies.");
+    fprintf(out, "%s** ", holding_text(verdict));
   else
     fprintf(out, "Refused:** %s. ",
             json_is(json_member(verdict, "holds"), JSON_TRUE)
@@ -139,6 +144,15 @@ static void put_drawbacks(const struct json *from, FILE *out) {
   for (drawback = json_first(list); drawback; drawback = drawback->next) {
     fputs("\n**Drawback.** ", out);
     escape_markdown(text_of(drawback, "text"), out);
+    fputs("\n", out);
+  }
+}
+
+static void put_idle_claims(const struct json *verdict, FILE *out) {
+  const struct json *claim = json_first(json_member(verdict, "idle_claims"));
+  for (; claim; claim = claim->next) {
+    fputs("\n**Not judged.** ", out);
+    escape_markdown(text_of(claim, "text"), out);
     fputs("\n", out);
   }
 }
@@ -476,6 +490,7 @@ void report_markdown(const struct report *r, FILE *out) {
   put_heading(r->title, plan, verdict, out);
   put_drawbacks(json_member(plan, "cost"), out);
   put_drawbacks(verdict, out);
+  put_idle_claims(verdict, out);
   put_few_samples(verdict, out);
   put_load_errors(verdict, out);
   put_claims(verdict, out);

@@ -125,6 +125,31 @@ void verdict_drawbacks_each(const struct verdict *v, const char *engine, drawbac
   }
 }
 
+static const char *why_idle(const struct verdict *v, const struct claim *claim) {
+  bool named = false;
+  for (int k = 0; k < v->n_outputs; k++)
+    named = named || claim_names(claim, v->outputs[k].name);
+  if (!named)
+    return "the model has none of the outputs that it names";
+  switch (claim->metric) {
+  case METRIC_LABEL_LOSS:
+    return "no sample that was run has labels for its outputs that can be used";
+  case METRIC_TOP1:
+    return "its outputs are no matrices of scores, nor integers, booleans or strings, or are empty";
+  case METRIC_MATCHED_ROWS: return "no selection that can be followed chooses rows of its outputs";
+  default: return "its outputs are no float tensors, or are empty";
+  }
+}
+
+void verdict_idle_each(const struct verdict *v, drawback_use *use, void *context) {
+  for (int i = 0; i < v->n_idle; i++) {
+    char text[SENTENCE];
+    snprintf(text, sizeof text, "The claim %.200s (%s) judged nothing: %s.", v->idle[i]->id,
+             metric_name(v->idle[i]->metric), why_idle(v, v->idle[i]));
+    use(context, v->idle[i]->id, text);
+  }
+}
+
 const char *verdict_few_samples(const struct verdict *v, char text[FEW_TEXT]) {
   size_t samples = verdict_samples(v);
   if (!v->holds || v->n_claims == 0 || (v->held_out && samples >= (size_t)v->enough) ||

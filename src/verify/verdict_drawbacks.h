@@ -14,6 +14,9 @@ void verdict_drawbacks_each(const struct verdict *v, const char *engine, drawbac
 // True if a claim holds that the engine misses.
 bool verdict_missed_in_engine(const struct verdict *v);
 
+// Calls back for each claim that judged no output though its policy counts on it: its id, and why.
+void verdict_idle_each(const struct verdict *v, drawback_use *use, void *context);
+
 enum { FEW_TEXT = 256 };
 
 // Where claims hold on fewer held-out samples than the policy calls enough: a sentence that says

@@ -126,6 +126,11 @@ void verdict_print_members(const struct verdict *v, const struct graph *g, const
     json_end_object(w);
   }
   json_end_array(w);
+  if (v->n_idle) {
+    json_array(w, "idle_claims");
+    verdict_idle_each(v, print_drawback, w);
+    json_end_array(w);
+  }
   print_outputs(v, w);
   print_rows(v, g, w);
   json_string(w, "first_nonfinite",

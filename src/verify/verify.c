@@ -28,6 +28,7 @@ struct verification {
   struct compare *compared[SAMPLE_SETS];  // by Compare id
   bool *
       given;  // [step * outputs + output]: the output had an element, or another shape than in fp32
+  bool warns;                     // of the first labels that cannot be used
   struct arena *arena, *scratch;  // of the verdict; of the twin
 };
 
@@ -53,6 +54,11 @@ static enum status run_sample(struct verification *v, struct session *session, s
     outputs_compare(c, v->twin.outputs[2 * k], &outputs[2 * k], &outputs[2 * k + 1], s,
                     (int64_t)step);
     v->given[step * v->twin.n_outputs + k] = c->count + c->mismatched > before;
+  }
+  char fault[LABEL_FAULT];
+  if (v->warns && outputs_label_fault(s, v->twin.outputs, outputs, v->twin.n_outputs, fault)) {
+    diag_warn(d, "%s; what is no label is left out, here and in the samples that follow", fault);
+    v->warns = false;
   }
   if (v->reference && set == SET_HELD_OUT)
     outputs_keep(v->reference, outputs, v->twin.n_outputs, step, v->verdict->samples, v->arena);
@@ -211,8 +217,13 @@ static enum status run_twin(struct verification *run, struct engine *engine,
     run->probe.places = make_places(run);
   begin_outputs(run);
   rows_find(v, run->source, run->plan, &run->choices, a);
+  bool first = run->reference && !run->reference->warned;
+  run->warns = first;
   TRY(run_sets(run, engine, samples, options, d));
-  warn_of_idle_claims(run, d);
+  if (first)
+    warn_of_idle_claims(run, d);
+  if (first)
+    run->reference->warned = true;
   v->values = compared_by_value(run, SET_HELD_OUT, a);
   const struct compare *culprits = v->values;
   if (v->calibration_samples > 0 && !v->holds)

@@ -80,8 +80,10 @@ struct verdict {
   const struct choices *choices;  // that can be seen in the twin; NULL after the run
   struct verdict_claim *claims;
   int n_claims;
-  bool holds;              // all of them
-  struct compare *values;  // by value id of the source graph; runs == 0: not compared; held out
+  const struct claim **idle;  // that ask for something of their own and judged no output; see
+  int n_idle;                 // verdict_idle_each
+  bool holds;                 // all of them
+  struct compare *values;     // by value id of the source graph; runs == 0: not compared; held out
   int n_values;
   struct compare *calibration_values;  // the same of those that calibrated; NULL unless only these
                                        // broke a claim
@@ -130,6 +132,7 @@ bool verdict_holds(const struct verdict *v);
 struct reference {
   struct array *arrays;  // by sample, those of each output of the verdict
   size_t samples, bytes;
+  bool warned;  // of what judges nothing: so that it is said in the first round only
 };
 
 struct verify_options {

@@ -157,6 +157,19 @@ static bool judge_output(const struct verdict *v, const struct claim *claim,
   return found;
 }
 
+// Of a claim that judged nothing, whether that is news. On errors of every float output and on rows
+// of selections, policies claim what need not be there; labels, classes and outputs by name they
+// count on.
+static bool is_idle(const struct verdict *v, const struct claim *claim) {
+  bool counts_on =
+      claim->outputs || claim->metric == METRIC_TOP1 || claim->metric == METRIC_LABEL_LOSS;
+  for (int k = 0; k < v->n_outputs && claim->metric == METRIC_MATCHED_ROWS; k++)
+    counts_on = counts_on && !(v->outputs[k].rows >= 0 && claim_names(claim, v->outputs[k].name));
+  for (int i = 0; i < v->n_claims; i++)
+    counts_on = counts_on && v->claims[i].claim != claim;
+  return counts_on;
+}
+
 void judge_claims(struct verdict *v, const struct plan *p, const struct graph *source,
                   const char *const *labels, struct arena *a) {
   v->claims = arena_array(a, (size_t)v->n_outputs * (size_t)p->n_claims, sizeof *v->claims);
@@ -172,6 +185,11 @@ void judge_claims(struct verdict *v, const struct plan *p, const struct graph *s
       v->n_claims++;
       v->holds = v->holds && claim->holds;
     }
+  v->idle = arena_array(a, (size_t)p->n_claims, sizeof *v->idle);
+  v->n_idle = 0;
+  for (int i = 0; i < p->n_claims; i++)
+    if (is_idle(v, &p->claims[i]))
+      v->idle[v->n_idle++] = &p->claims[i];
 }
 
 void judge_evidence(struct verdict *v, const bool *given) {

@@ -454,6 +454,20 @@ test_what_fails_a_claim_is_never_rounded_to_its_limit() {
   matches y.md 'FAILS.*cosine.*logits` \| 0\.99999[0-9]* \|.*at least 1 \|'
 }
 
+test_a_claim_that_judges_nothing_is_said() {
+  narrowcast policy show fp16 |
+    sed 's/"claims": \[/&{"id": "loss", "metric": "label_loss", "limit": 0},/' >loss.json
+  with_code 0 convert "$digits/digits.onnx" --random 1 --policy ./loss.json --save-verdict v.json \
+    --save-plan p.json -o y.onnx
+  has out 'every claim that judged anything holds' \
+    'note         The claim loss (label_loss) judged nothing: no sample that was run has labels'
+  has v.json idle_claims 'The claim loss (label_loss) judged nothing'
+  quietly report p.json --verdict v.json --format md -o y.md
+  has y.md 'Every claim that judged anything holds' 'loss'
+  with_code 0 convert "$digits/digits.onnx" --random 1 -o z.onnx
+  lacks out 'judged nothing'
+}
+
 # A detector that finds nothing on the only held-out sample.
 test_samples_without_an_element_are_no_evidence() {
   mkdir last

@@ -2,11 +2,13 @@
 // samples, overflow named with its tensor and sample.
 // needs: engine
 #include "support_verify.h"
+#include "verdict_drawbacks.h"
 #include "verify_outputs.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // Names that begin as those that the joined model makes would be defined twice.
 static void verify_takes_names_that_it_would_make(void **state) {
@@ -274,6 +276,108 @@ static void integers_and_strings_are_compared_as_they_are(void **state) {
   assert_true(c.runs == 1 && c.count == 2 && c.rows == 2 && c.rows_agree == 1);
 }
 
+struct heard {
+  int count;
+  char first[500];
+};
+
+static void hear(void *heard, const char *text) {
+  struct heard *h = heard;
+  if (h->count++ == 0)
+    snprintf(h->first, sizeof h->first, "%s", text);
+}
+
+static void keep_sentence(void *to, const char *id, const char *text) {
+  snprintf(to, 500, "%s=%s", id, text);
+}
+
+// Labels of two samples of two rows, the same for both; the claim on them is the only one.
+static struct verdict with_labels(struct planning *f, const char *descr, const char *shape,
+                                  const void *data, size_t size, struct heard *heard) {
+  static struct claim list[] = {{.id = "loss", .metric = METRIC_LABEL_LOSS, .limit = 0.4}};
+  claims(f, list, 1);
+  build_input(&f->b, "x", "float[N,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 0, 0, 1});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[N,2]");
+  planning_all(f);
+  for (int i = 0; i < 2; i++) {
+    const char *folder = arena_printf(&f->arena, "%d", i);
+    assert_int_equal(mkdir(planning_path(f, folder), 0700), 0);
+    write_floats(f, arena_printf(&f->arena, "%d/x.npy", i), "2, 2", (float[]){1, 0, 0, 1}, 4);
+    write_array(f, arena_printf(&f->arena, "%d/label:y.npy", i), descr, shape, data, size);
+  }
+  f->d.warn = hear;
+  f->d.warn_context = heard;
+  struct verdict v;
+  verify(f, &v);
+  return v;
+}
+
+// One warning for both samples, and a sentence for the claim.
+static void labels_are_refused(struct planning *f, const char *descr, const char *shape,
+                               const void *data, size_t size, const char *why) {
+  struct heard heard = {0};
+  char text[500] = "";
+  struct verdict v = with_labels(f, descr, shape, data, size, &heard);
+  assert_int_equal(heard.count, 1);
+  if (!strstr(heard.first, why) || !strstr(heard.first, "0: label:"))
+    fail_msg("%s", heard.first);
+  assert_true(v.outputs[0].on[SET_HELD_OUT].labelled == 0);
+  assert_true(v.n_claims == 0 && v.n_idle == 1);
+  verdict_idle_each(&v, keep_sentence, text);
+  assert_non_null(strstr(text, "loss=The claim loss (label_loss) judged nothing: no sample"));
+}
+
+static void labels_in_another_number_are_refused(void **state) {
+  labels_are_refused(*state, "<i8", "3,", (int64_t[]){0, 1, 0}, 24, "it holds 3 labels for 2 rows");
+}
+
+static void labels_that_are_strings_are_refused(void **state) {
+  labels_are_refused(*state, "|S1", "2,", "ab", 2, "it holds strings");
+}
+
+static void labels_that_are_fractions_are_refused(void **state) {
+  labels_are_refused(*state, "<f4", "2,", (float[]){1, 1.5f}, 8,
+                     "its element 1 is 1.5, and no number of a class");
+}
+
+static void labels_of_no_class_do_not_count(void **state) {
+  struct heard heard = {0};
+  struct verdict v = with_labels(*state, "<i8", "2,", (int64_t[]){0, 9999}, 16, &heard);
+  assert_int_equal(heard.count, 1);
+  assert_non_null(strstr(heard.first, "its element 1 is 9999, and there are 2 classes"));
+  const struct compare *c = &v.outputs[0].on[SET_HELD_OUT];
+  assert_true(c->labelled == 2 && c->reference_right == 2 && c->narrow_right == 2);
+  assert_true(v.n_idle == 0 && claim_of(&v, "loss")->holds);
+}
+
+// Errors of every float output, and rows of a selection, are claimed of any model.
+static void only_claims_that_count_on_something_are_idle(void **state) {
+  struct planning *f = *state;
+  struct claim list[] = {
+      {.id = "rows", .metric = METRIC_MATCHED_ROWS, .limit = 1, .tolerance = 0.1},
+      {.id = "top", .metric = METRIC_TOP1, .limit = 1},
+      {.id = "named",
+       .metric = METRIC_MATCHED_ROWS,
+       .limit = 1,
+       .tolerance = 0.1,
+       .outputs = (const char *[]){"y", NULL}},
+      {.id = "cosine", .metric = METRIC_COSINE, .limit = 0.9}};
+  claims(f, list, 4);
+  build_input(&f->b, "x", "float[1,2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 0, 0, 1});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[1,2,2]");
+  planning_all(f);
+  write_floats(f, "x.npy", "1, 2, 2", (float[]){1, 0, 0, 1}, 4);
+  struct verdict v;
+  verify(f, &v);
+  assert_int_equal(v.n_idle, 2);
+  assert_string_equal(v.idle[0]->id, "top");
+  assert_string_equal(v.idle[1]->id, "named");
+}
+
 static void verify_judges_only_the_outputs_of_a_claim(void **state) {
   struct planning *f = *state;
   static const char *only[] = {"b*", NULL};
@@ -307,6 +411,11 @@ int main(void) {
       TEST(calibration_samples_are_not_run_where_a_claim_has_failed),
       TEST(verify_counts_decisions_and_labels),
       TEST(integers_and_strings_are_compared_as_they_are),
+      TEST(labels_in_another_number_are_refused),
+      TEST(labels_that_are_strings_are_refused),
+      TEST(labels_that_are_fractions_are_refused),
+      TEST(labels_of_no_class_do_not_count),
+      TEST(only_claims_that_count_on_something_are_idle),
       TEST(verify_judges_only_the_outputs_of_a_claim),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
