@@ -3,7 +3,7 @@ import * as Plot from "@observablehq/plot";
 import { useState } from "preact/hooks";
 import { firstToSaturate, formatsIn, isLowerBound, isNarrow, isTf32, isUnchanged, measuredClaims, operandFormats, opsetText, reasonText, verdictState } from "./data.js";
 import { Chart, Format, Name, OpenLabel, Section, colour, usePage } from "./parts.jsx";
-import { bytes, count, growth, number, plural, seconds, share, shown, toNumber } from "./text.js";
+import { beside, bytes, count, growth, number, plural, seconds, share, shown, toNumber } from "./text.js";
 
 const states = {
   holds: ["good", "✓", "Every claim holds"],
@@ -20,6 +20,8 @@ export function verdictText(data) {
   const state = isUnchanged(data) ? "unchanged" : verdictState(verdict);
   if (state === "holds" && verdict.claims.length && isMadeUp(data))
     return ["open", "!", "Every claim holds, on made-up inputs"];
+  if (state === "holds" && verdict.claims.length && verdict.idle_claims?.length)
+    return ["good", "✓", "Every claim that judged anything holds"];
   if (state === "holds" && verdict.claims.length === 0)
     return ["open", "?", "Nothing promised: no claim applies to this model's outputs"];
   return states[state];
@@ -84,6 +86,7 @@ export function Verdict() {
           whose matrix products round their operands to tf32. Set it where the model runs.</p>}
         <Culprit verdict={verdict} />
         {[...(data.plan.cost?.drawbacks ?? []), ...(verdict?.drawbacks ?? [])].map((drawback, k) => <p key={k} class="caution drawback">{shown(drawback.text)}</p>)}
+        {(verdict?.idle_claims ?? []).map((claim, k) => <p key={k} class="caution"><b>Not judged.</b> {shown(claim.text)}</p>)}
         {verdict?.few_samples && !isMadeUp(data) && <p class="caution"><b>Few samples.</b> {shown(verdict.few_samples)}</p>}
         {isMadeUp(data) && <p class="caution"><b>Nothing real was measured.</b> The inputs were made up; this says little of real data.</p>}
       </div>
@@ -229,17 +232,17 @@ const metricNames = {
 };
 
 // A cosine near 1 needs its digits.
-const measure = (metric, measured) =>
-  metric === "cosine" ? String(Number(toNumber(measured).toFixed(8))) : number(toNumber(measured), 4);
+const measure = ({ metric, limit }, measured) =>
+  beside(toNumber(measured), toNumber(limit), metric === "cosine" ? 8 : 4);
 
 // The worse of the held-out samples and those that calibrated decides; both stand below it, with what
 // the engine makes of the held-out ones.
 function Measured({ claim }) {
-  const { metric, measured, measured_held_out: heldOut, measured_calibration: calibration, measured_in_engine: engine } = claim;
-  return <>{measure(metric, measured)}
-    {heldOut !== undefined && <small class="block">held-out: {measure(metric, heldOut)}</small>}
-    {calibration !== undefined && <small class="block">calibration: {measure(metric, calibration)}</small>}
-    {engine !== undefined && <small class={claim.holds && !claim.holds_in_engine ? "block caution" : "block"}>engine: {measure(metric, engine)}</small>}</>;
+  const { measured, measured_held_out: heldOut, measured_calibration: calibration, measured_in_engine: engine } = claim;
+  return <>{measure(claim, measured)}
+    {heldOut !== undefined && <small class="block">held-out: {measure(claim, heldOut)}</small>}
+    {calibration !== undefined && <small class="block">calibration: {measure(claim, calibration)}</small>}
+    {engine !== undefined && <small class={claim.holds && !claim.holds_in_engine ? "block caution" : "block"}>engine: {measure(claim, engine)}</small>}</>;
 }
 
 function ClaimRow({ row }) {
@@ -249,7 +252,7 @@ function ClaimRow({ row }) {
       <td><span class={`pill ${claim.holds ? "good" : "bad"}`}>{claim.holds ? "holds" : "fails"}</span></td>
       <td>{metricNames[claim.metric] ?? shown(claim.metric)}</td>
       <td class="num" data-name="Measured"><Measured claim={claim} /></td>
-      <td class="num" data-name="Limit"><span class="quiet">{isLowerBound(claim.metric) ? "≥" : "≤"}</span> {number(toNumber(claim.limit), 4)}</td>
+      <td class="num" data-name="Limit"><span class="quiet">{isLowerBound(claim.metric) ? "≥" : "≤"}</span> {beside(toNumber(claim.limit), toNumber(claim.limit), 4)}</td>
       <td data-name="Used"><Used claim={claim} /></td>
       <td class="long" data-name="Output">{of > 1 && alike ? `all ${plural(of, "output")}` : <OpenLabel label={claim.output} />}
         {of > 1 && !alike && <small class="block">the worst of {count(of)} outputs</small>}</td>
@@ -266,7 +269,7 @@ function PromisedOnly({ claims }) {
         <tbody>{claims.map((claim) => (
           <tr key={claim.id}>
             <td>{metricNames[claim.metric] ?? shown(claim.metric)}</td>
-            <td class="num">{isLowerBound(claim.metric) ? "≥" : "≤"} {number(toNumber(claim.limit), 4)}</td>
+            <td class="num">{isLowerBound(claim.metric) ? "≥" : "≤"} {beside(toNumber(claim.limit), toNumber(claim.limit), 4)}</td>
             <td>{claim.outputs ? claim.outputs.map((o) => <Name key={o}>{o}</Name>) : "all"}</td>
           </tr>))}
         </tbody>

@@ -15,6 +15,13 @@ export function number(x, digits = 3) {
   return minus(String(Number(x.toPrecision(digits))));
 }
 
+// With as many more digits as show on which side of the limit it is; of the limit itself, all.
+export function beside(x, limit, digits) {
+  const side = (y) => Math.sign(y - limit);
+  while (digits < 17 && Number.isFinite(x) && Number.isFinite(limit) && side(Number(x.toPrecision(digits))) !== side(x)) digits++;
+  return number(x, digits);
+}
+
 const minus = (text) => text.replaceAll("-", "−");
 
 // How often a value may grow; beyond a million that is no limit, as the command line has it.

@@ -258,6 +258,24 @@ test("a_condition_of_loading_is_stated", async () => {
   assert.ok(plan.nodes.length > 0);
 });
 
+test("a_claim_that_judges_nothing_or_fails_by_its_last_digits_is_plain", async () => {
+  told("idle", "--save-verdict", file("idle.verdict.json"));
+  const verdict = JSON.parse(readFileSync(file("idle.verdict.json"), "utf8"));
+  const text = "The claim ll (label_loss) judged nothing.";
+  const show = (claims) => {
+    writeFileSync(file("idle.json"), JSON.stringify({ ...verdict, claims, idle_claims: [{ id: "ll", text }] }));
+    narrowcast("report", file("idle.plan.json"), "--verdict", file("idle.json"), "-o", file("idle.html"));
+  };
+  show(verdict.claims);
+  await withPage(file("idle.html"), {}, async (page) => {
+    assert.match(await page.locator("#verdict").innerText(), /Every claim that judged anything holds[^]*Not judged\. The claim ll/);
+  });
+  show(verdict.claims.map((claim) => claim.metric === "cosine" ? { ...claim, measured: 0.99999999999, limit: 1, holds: false } : claim));
+  await withPage(file("idle.html"), {}, async (page) => {
+    assert.match(await page.locator("#claims tbody tr", { hasText: "Cosine" }).first().innerText(), /0\.99999999999[^]*≥ 1\s/);
+  });
+});
+
 test("tf32_is_told_as_a_setting_of_the_runtime", async () => {
   const { html, plan } = told("tf32", "--policy", "tf32");
   assert.deepEqual(plan.limits.slice(0, 2).map((limit) => limit.id), ["setting", "speed"]);
