@@ -259,6 +259,10 @@ enum status plan_make(struct plan *p, struct graph *g, const struct trace *t,
 // of a local function is none: the nodes of the body are.
 bool plan_decides(const struct node_plan *node);
 
+// Whether every plan of the graph decides about node n. A constant is planned as a value, by its
+// readers.
+bool plan_concerns(const struct graph *g, int n);
+
 // True of a result of this program. What it added there has names that begin so.
 bool plan_is_converted(const struct graph *g);
 #define ADDED_PREFIX "narrowcast/"

@@ -372,17 +372,22 @@ bool plan_is_converted(const struct graph *g) {
   return false;
 }
 
+bool plan_concerns(const struct graph *g, int n) {
+  const struct node *node = &g->nodes[n];
+  if (node->function >= 0)
+    return false;
+  bool constant =
+      node->n_outputs == 1 && node->outputs[0] >= 0 && graph_is_constant(g, node->outputs[0]);
+  return types_vary(g, n) || (!constant && touches_fp32(g, node));
+}
+
 // A reason that needs no number: REASON_NONE if the node's values decide.
 enum reason allow_reason(const struct planner *pl, int n) {
   const struct node *node = &pl->graph->nodes[n];
-  if (node->function >= 0)
-    return REASON_CALL;
+  if (!plan_concerns(pl->graph, n))
+    return node->function >= 0 ? REASON_CALL : REASON_NOT_FLOAT;
   if (types_vary(pl->graph, n))
     return REASON_POLYMORPHIC;
-  bool constant = node->n_outputs == 1 && node->outputs[0] >= 0 &&
-                  graph_is_constant(pl->graph, node->outputs[0]);
-  if (constant || !touches_fp32(pl->graph, node))
-    return REASON_NOT_FLOAT;  // a constant is planned as a value, by its readers
   if (!pl->used[n])
     return REASON_UNUSED;
   if (does_shape_math(pl, node))

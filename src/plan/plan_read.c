@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CONTRADICTIONS_SHOWN = 20 };
+enum { CONTRADICTIONS_SHOWN = 20, OVERFLOWS_SHOWN = 5 };
 
 // ---- nodes ----
 
@@ -112,6 +112,17 @@ static enum status read_scales(struct plan_reader *r, const struct json *item, i
   return STATUS_OK;
 }
 
+// A plan gives a reason for what is not narrow, none for what has the ladder's first format, and no
+// format that is not on the ladder: anything else was edited.
+static bool contradicts_its_reason(const struct plan *p, const struct node_plan *node) {
+  bool on_ladder = false, has_reason = node->reason != REASON_NONE;
+  for (int k = 0; k < p->n_ladder; k++)
+    on_ladder = on_ladder || p->ladder[k] == node->format;
+  if (node->format != FORMAT_FP32)
+    return !on_ladder || (has_reason && node->format == p->ladder[0]);
+  return !has_reason && p->ladder[0] != FORMAT_FP32;
+}
+
 static enum status read_node(struct plan_reader *r, const struct json *item) {
   int scope, index;
   const char *op, *label;
@@ -139,10 +150,7 @@ static enum status read_node(struct plan_reader *r, const struct json *item) {
   node->pattern = pattern_member(item);
   node->reason = REASON_NONE;
   reader_reason(item, "reason", &node->reason);
-  // A plan gives a reason for what is not narrow, and none for what has the ladder's first format.
-  bool has_reason = node->reason != REASON_NONE, wide = node->format == FORMAT_FP32;
-  if (r->plan->ladder[0] != FORMAT_FP32 &&
-      (wide ? !has_reason : has_reason && node->format == r->plan->ladder[0]))
+  if (contradicts_its_reason(r->plan, node))
     node->reason = REASON_EDITED;
   if (json_member(item, "tried"))
     TRY(reader_format(r, item, "tried", &node->reason_format));
@@ -154,6 +162,17 @@ static enum status read_node(struct plan_reader *r, const struct json *item) {
   TRY(read_operands(r, item, n));
   TRY(check_node_format(r, n));
   return read_scales(r, item, n);
+}
+
+// A node that was taken out would otherwise be fp32 without anybody having said so.
+static void check_completeness(struct plan_reader *r) {
+  for (int n = 0; n < r->plan->n_nodes; n++) {
+    if (r->seen[n] || !plan_concerns(r->graph, n))
+      continue;
+    diag_at(r->diag, NULL, graph_node_label(r->graph, n), NULL);
+    (void)READ_FAIL(r, "its entry is missing: to leave it in fp32, give it \"format\": \"fp32\"");
+    diag_collect(&r->errors, r->diag);
+  }
 }
 
 static enum status read_nodes(struct plan_reader *r, const struct json *root) {
@@ -177,6 +196,8 @@ static enum status read_nodes(struct plan_reader *r, const struct json *root) {
       diag_collect(&r->errors, r->diag);
     r->at.depth = depth;
   }
+  if (r->errors.count == 0)
+    check_completeness(r);
   json_pop(&r->at);
   return STATUS_OK;
 }
@@ -320,20 +341,38 @@ static bool follows_an_edit(const struct plan_reader *r, int v) {
   return edited;
 }
 
+// What decides how v is stored, and which members of the plan to edit to change its format or, if
+// `scale`, its scale.
+static void find_authority(struct plan_reader *r, int v, bool scale, const char **says,
+                           const char **edit) {
+  const struct value *value = &r->graph->values[v];
+  bool constant = graph_is_constant(r->graph, v);
+  if (value->origin == ORIGIN_NODE && !constant) {
+    *says = arena_printf(r->arena, "node %s, which makes it, says otherwise",
+                         graph_node_label(r->graph, value->producer));
+    *edit = scale ? "that node's \"output_scale_log2\"" : "that node's \"format\"";
+  } else if (constant || (value->origin == ORIGIN_INPUT && r->plan->narrow_inputs && !scale)) {
+    *says = "the nodes that read it say otherwise";
+    *edit = scale ? "their \"input_scales_log2\"" : "their \"format\"";
+  } else {
+    bool input = value->origin == ORIGIN_INPUT && !r->plan->narrow_inputs;
+    *says = input ? "policy.inputs keeps the model's inputs as they are"
+                  : "what a graph is given comes as it is";
+    *edit = scale ? "\"input_scales_log2\" of nodes that read it, for the copy that they take"
+                  : "\"format\" of nodes that read it, for the copy that they take";
+  }
+}
+
 // A value is stored as its nodes say: an edit of it alone changes nothing.
 static void warn_of_contradiction(struct plan_reader *r, int v, struct copy said) {
-  const struct value *value = &r->graph->values[v];
-  if (r->differing++ >= CONTRADICTIONS_SHOWN)
-    return;
-  bool made = value->origin == ORIGIN_NODE && !graph_is_constant(r->graph, v);
+  if (r->errors.count > 0 || r->differing++ >= CONTRADICTIONS_SHOWN)
+    return;  // what a refused node says, no value can follow
   const struct value_plan *stays = &r->plan->values[v];
-  diag_warn(
-      r->diag, "%s: values[%d]: %s is %s here, but %s: it stays %s; edit nodes to change that",
-      r->path, r->at.indices[r->at.depth - 1], graph_value_label(r->graph, v), copy_text(r, said),
-      made ? arena_printf(r->arena, "node %s, which makes it, says otherwise",
-                          graph_node_label(r->graph, value->producer))
-           : "the nodes that read it say otherwise",
-      copy_text(r, (struct copy){stays->format, stays->scale_log2}));
+  const char *says, *edit;
+  find_authority(r, v, said.format == stays->format, &says, &edit);
+  diag_warn(r->diag, "%s: values[%d]: %s is %s here, but %s: it stays %s; edit %s", r->path,
+            r->at.indices[r->at.depth - 1], graph_value_label(r->graph, v), copy_text(r, said),
+            says, copy_text(r, (struct copy){stays->format, stays->scale_log2}), edit);
 }
 
 static enum status read_value(struct plan_reader *r, const struct json *item) {
@@ -396,6 +435,52 @@ static enum status read_values(struct plan_reader *r, const struct json *root) {
   return STATUS_OK;
 }
 
+// ---- edits that overflow ----
+
+// Whether v, as the statistics in the file have it, leaves the format of that copy. A constant
+// does so as policy.constants says, if that is not to keep it.
+static bool overflows(const struct plan_reader *r, int v, struct copy copy) {
+  if (copy.format == FORMAT_FP32 || copy.format == FORMAT_COUNT ||
+      (graph_is_constant(r->graph, v) && r->plan->constants != CONSTANTS_KEEP_WIDE))
+    return false;
+  return ldexp(r->plan->values[v].fit.absmax, copy.scale_log2) > formats[copy.format].max;
+}
+
+// The first value that overflows where node n reads or makes it; -1: none.
+static int overflowing_value(const struct plan_reader *r, int n, struct copy *copy) {
+  const struct node *node = &r->graph->nodes[n];
+  const struct plan *p = r->plan;
+  for (int k = 0; k < node->n_inputs; k++) {
+    *copy = (struct copy){plan_input_format(r->graph, p, n, k), plan_input_scale(p, n, k)};
+    if (overflows(r, node->inputs[k], *copy))
+      return node->inputs[k];
+  }
+  for (int k = 0; k < node->n_outputs; k++) {
+    *copy = (struct copy){plan_output_format(r->graph, p, n, k), p->nodes[n].output_scale};
+    if (overflows(r, node->outputs[k], *copy))
+      return node->outputs[k];
+  }
+  return -1;
+}
+
+// A person may know better than the samples, so this is no error.
+static void warn_of_overflows(struct plan_reader *r) {
+  int count = 0;
+  for (int n = 0; n < r->plan->n_nodes; n++) {
+    struct copy copy;
+    int v = is_edited(r, n) ? overflowing_value(r, n, &copy) : -1;
+    if (v < 0 || ++count > OVERFLOWS_SHOWN)
+      continue;
+    diag_warn(r->diag, "%s: node %s was edited to %s, but %s reaches %.3g, and %s ends at %.5g",
+              r->path, graph_node_label(r->graph, n), formats[r->plan->nodes[n].format].name,
+              graph_value_label(r->graph, v), r->plan->values[v].fit.absmax, copy_text(r, copy),
+              ldexp(formats[copy.format].max, -copy.scale_log2));
+  }
+  if (count > OVERFLOWS_SHOWN)
+    diag_warn(r->diag, "%s: %d more edited nodes leave their formats' ranges", r->path,
+              count - OVERFLOWS_SHOWN);
+}
+
 // ---- the file ----
 
 static enum status read_plan(struct plan_reader *r, const struct json *root) {
@@ -407,6 +492,8 @@ static enum status read_plan(struct plan_reader *r, const struct json *root) {
   if (r->errors.count == 0)
     TRY(check_operands(r));
   plan_find_headroom(r->plan, r->graph);
+  if (r->errors.count == 0)
+    warn_of_overflows(r);
   if (r->differing > CONTRADICTIONS_SHOWN)
     diag_warn(r->diag, "%s: so %s %d more", r->path,
               r->differing == CONTRADICTIONS_SHOWN + 1 ? "is" : "are",

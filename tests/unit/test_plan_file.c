@@ -308,6 +308,94 @@ static void plan_read_takes_an_edit_of_a_node_without_a_word(void **state) {
   assert_int_equal(p.nodes[0].reason, REASON_EDITED);
 }
 
+// y, which the Exp gives, reaches 1e6.
+static void plan_read_warns_of_an_edit_that_overflows(void **state) {
+  struct planning *f = small(state);
+  planning_see(f, "y", (float[]){1, 1e6f}, 2);
+  planning_decide(f);
+  char warning[1024] = "";
+  struct diag d = {.warn = keep_warning, .warn_context = warning};
+  edit(f, "\"op\": \"Exp\"", "\"fp32\"", "\"fp16\"");
+  struct plan p;
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
+  assert_non_null(strstr(warning, "node #2(Exp) was edited to fp16, but y reaches 1e+06"));
+  assert_int_equal(p.nodes[2].format, FORMAT_FP16);
+  warning[0] = '\0';
+  planning_see(f, "y", (float[]){1, 65504}, 2);
+  planning_decide(f);
+  edit(f, "\"op\": \"Exp\"", "\"fp32\"", "\"fp16\"");
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
+  assert_string_equal(warning, "");
+}
+
+static void keep_warnings(void *context, const char *text) {
+  size_t used = strlen(context);
+  snprintf((char *)context + used, 4096 - used, "%s\n", text);
+}
+
+// Seven Exps of one value that leaves fp16, each edited to it.
+static void plan_read_counts_edits_that_overflow_after_some(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float[2]");
+  for (int k = 0; k < 7; k++) {
+    const char *y = arena_printf(&f->arena, "y%d", k);
+    build_node(&f->b, "Exp", "x", y);
+    build_output(&f->b, y, "float[2]");
+  }
+  planning_index(f);
+  planning_see(f, "x", (float[]){1, 1e6f}, 2);
+  planning_decide(f);
+  size_t size;
+  char *text = planning_read_file(f, written(f, "plan.json"), &size);
+  for (char *at = strstr(text, "\"nodes\""); (at = strstr(at, "\"Exp\"")) != NULL;) {
+    at = strstr(at, "\"fp32\"");
+    memcpy(at, "\"fp16\"", 6);
+  }
+  FILE *out = fopen(planning_path(f, "plan.json"), "wb");
+  assert_non_null(out);
+  fwrite(text, 1, size, out);
+  fclose(out);
+  char warnings[4096] = "";
+  struct diag d = {.warn = keep_warnings, .warn_context = warnings};
+  struct plan p;
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
+  assert_non_null(strstr(warnings, "node #4(Exp) was edited to fp16, but x reaches 1e+06"));
+  assert_null(strstr(warnings, "node #5(Exp)"));
+  assert_non_null(strstr(warnings, "2 more edited nodes leave their formats' ranges"));
+}
+
+// It would be fp32, and be missed in the totals, without anybody having said so.
+static void plan_read_refuses_a_plan_without_one_of_the_nodes(void **state) {
+  struct planning *f = small(state);
+  size_t size;
+  char *text = planning_read_file(f, written(f, "plan.json"), &size);
+  char *from = strstr(text, "{\"node\": \"#1(Relu)\""), *to = from ? strchr(from, '\n') : NULL;
+  assert_non_null(to);
+  memset(from, ' ', (size_t)(to - from));
+  FILE *out = fopen(planning_path(f, "plan.json"), "wb");
+  assert_non_null(out);
+  fwrite(text, 1, size, out);
+  fclose(out);
+  expect_refusal(f, 0, "nodes: its entry is missing");
+}
+
+// An input comes as policy.inputs says, whatever reads it; a scale is its node's.
+static void plan_read_names_what_decides_instead_of_a_value(void **state) {
+  struct planning *f = small(state);
+  char warning[1024] = "";
+  struct diag d = {.warn = keep_warning, .warn_context = warning};
+  struct plan p;
+  edit(f, "\"value\": \"x\", \"scope\"", "\"fp32\"", "\"fp16\"");
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
+  assert_non_null(strstr(warning, "but policy.inputs keeps the model's inputs as they are"));
+  edit(f, "\"value\": \"r\"", "\"scale_log2\": 0", "\"scale_log2\": 2");
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
+  assert_non_null(strstr(warning, "edit that node's \"output_scale_log2\""));
+  edit(f, "\"value\": \"w\"", "\"scale_log2\": 0", "\"scale_log2\": 2");
+  assert_int_equal(planning_read_plan(f, &p, planning_path(f, "plan.json"), &d), STATUS_OK);
+  assert_non_null(strstr(warning, "edit their \"input_scales_log2\""));
+}
+
 static char reported[4096];
 
 static void keep_report(const struct diag *error) {
@@ -496,6 +584,10 @@ int main(void) {
       TEST(plan_file_counts_one_thing_in_the_singular),
       TEST(plan_read_takes_formats_of_values_from_nodes),
       TEST(plan_read_takes_an_edit_of_a_node_without_a_word),
+      TEST(plan_read_warns_of_an_edit_that_overflows),
+      TEST(plan_read_counts_edits_that_overflow_after_some),
+      TEST(plan_read_refuses_a_plan_without_one_of_the_nodes),
+      TEST(plan_read_names_what_decides_instead_of_a_value),
       TEST(plan_read_names_every_illegal_edit),
       TEST(plan_read_refuses_a_node_of_another_name),
       TEST(plan_read_refuses_a_value_that_does_not_exist),
