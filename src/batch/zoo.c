@@ -4,12 +4,14 @@
 #include "zoo.h"
 
 #include "file.h"
+#include "result.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
   DEEPEST = 64,        // folders in folders
@@ -19,10 +21,7 @@ enum {
 
 struct walk {
   struct zoo *zoo;
-  struct diag *diag;
-  bool has_out;
-  dev_t out_device;
-  ino_t out_inode;
+  size_t results;  // folders that were passed over
 };
 
 struct entry {
@@ -44,8 +43,15 @@ static bool is_folder(const char *path) {
   return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-static bool is_out(const struct walk *w, const struct stat *s) {
-  return w->has_out && s->st_dev == w->out_device && s->st_ino == w->out_inode;
+// Whether a batch keeps the results of a model in this folder: it has a name that zoo_folder_of
+// makes, and the lock or the result, of which there is one as soon as there is anything else.
+static bool is_result(const char *path, struct arena *a) {
+  size_t length = strlen(path);
+  if (length <= DIGEST_LENGTH || path[length - DIGEST_LENGTH - 1] != '-' ||
+      strspn(path + length - DIGEST_LENGTH, "0123456789abcdef") != DIGEST_LENGTH)
+    return false;
+  return access(arena_printf(a, "%s/" RESULT_LOCK, path), F_OK) == 0 ||
+         access(arena_printf(a, "%s/" RESULT_RESULT, path), F_OK) == 0;
 }
 
 static int compare_entries(const void *a, const void *b) {
@@ -76,8 +82,12 @@ static struct entry *list_folder(struct walk *w, const char *path, size_t *count
     if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || lstat(inner, &s) != 0)
       continue;
     bool folder = S_ISDIR(s.st_mode);
-    if ((folder && is_out(w, &s)) || (S_ISLNK(s.st_mode) && is_folder(inner)))
+    if (S_ISLNK(s.st_mode) && is_folder(inner))
       continue;
+    if (folder && is_result(inner, a)) {
+      w->results++;
+      continue;
+    }
     entries = arena_grow(a, entries, &capacity, *count + 1, sizeof *entries);
     entries[(*count)++] = (struct entry){arena_strdup(a, e->d_name), folder};
   }
@@ -234,26 +244,24 @@ static enum status settle(struct zoo *z, struct diag *d) {
   return STATUS_OK;
 }
 
-enum status zoo_open(struct zoo *z, const char *path, const char *out, struct arena *a,
-                     struct diag *d) {
+enum status zoo_open(struct zoo *z, const char *path, struct arena *a, struct diag *d) {
   *z = (struct zoo){.arena = a};
+  struct walk w = {.zoo = z};
   struct stat s;
   diag_at(d, path, NULL, NULL);
   if (stat(path, &s) != 0)
     return diag_fail(d, STATUS_IO, "cannot be read: %s", strerror(errno));
   if (S_ISDIR(s.st_mode)) {
-    struct walk w = {.zoo = z, .diag = d};
-    if (stat(out, &s) == 0) {
-      w.has_out = true;
-      w.out_device = s.st_dev;
-      w.out_inode = s.st_ino;
-    }
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
       length--;
     walk_folder(&w, arena_printf(a, "%.*s", (int)length, path), "", 0);
   } else {
     TRY(zoo_read_list(z, path, d));
+  }
+  if (!z->count && w.results) {
+    diag_hint(d, "To convert a result again, name its file in a list.");
+    return diag_fail(d, STATUS_DATA, "holds no models but results of `batch`");
   }
   if (!z->count) {
     diag_hint(d, "A zoo is a folder with .onnx files somewhere below it, or a list of JSON Lines.");

@@ -27,8 +27,9 @@ struct zoo {
 };
 
 // The models of `path`. A folder: every file below it that is called *.onnx; links to files are
-// followed, links to folders are not (so nothing is met twice); `out` is left out if it lies below.
-// A file: a list, see zoo_read_list.
+// followed, links to folders are not (so nothing is met twice). The folders in which a batch keeps
+// the results of a model are left out, wherever they lie: an OUT may be the zoo, or lie in it. A
+// file: a list, see zoo_read_list.
 //
 // Samples of a model F/NAME.onnx of a folder are what is there first of:
 //   - F/samples/NAME,
@@ -38,8 +39,7 @@ struct zoo {
 //     beside a model are its weights).
 //
 // Errors: STATUS_IO (`path` cannot be read), STATUS_DATA (no model), STATUS_POLICY (a bad list).
-enum status zoo_open(struct zoo *z, const char *path, const char *out, struct arena *a,
-                     struct diag *d);
+enum status zoo_open(struct zoo *z, const char *path, struct arena *a, struct diag *d);
 
 // A list: JSON Lines, one object a line: "model" (a path), and where wanted "name", "samples" (a
 // path), "policy" (a name or a path), "overrides" (a path), "keep", "narrow" (lists of globs),

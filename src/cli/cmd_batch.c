@@ -117,7 +117,7 @@ enum status command_batch(struct run *r) {
   struct zoo zoo;
   TRY(batch_make_out(o.out, &r->arena, r->diag));
   TRY(check_summary(r, o.out));
-  TRY(zoo_open(&zoo, s->model, o.out, &r->arena, r->diag));
+  TRY(zoo_open(&zoo, s->model, &r->arena, r->diag));
   give_overrides(&zoo, s->overrides);
   struct batch_outcome outcome;
   TRY(batch_run(&outcome, &zoo, &o, &r->arena, r->diag));

@@ -435,6 +435,41 @@ EOF
   has err '8 models, 8 done before'
 }
 
+test_results_in_the_zoo_are_no_models_of_it() {
+  zoo
+  with_code 0 batch zoo --out zoo
+  has out 'models       4: 4 converted'
+  with_code 0 batch zoo --out zoo
+  has err '4 models, 4 done before'
+  # Another folder's results are none either, also those that were merged.
+  with_code 0 batch merge zoo --out zoo/all
+  rm -r zoo/models
+  with_code 0 batch zoo --out zoo/other --policy bf16
+  has err '4 models'
+  with_code 0 batch zoo --out zoo
+  has err '4 models'
+  with_code 5 batch zoo/models --out res
+  has err 'zoo/models: holds no models but results of `batch`' 'in a list'
+}
+
+test_models_in_the_output_folder_are_models_of_the_zoo() {
+  mkdir -p zoo/a/models/resnet zoo/b
+  cp "$tiny/names.onnx" zoo/a/m.onnx
+  with_code 0 batch zoo --out zoo/a
+  has zoo/a/summary.csv 'a/m.onnx,converted'
+  cp "$tiny/names.onnx" zoo/b/n.onnx
+  # Only what a batch has written is passed over in its own folder.
+  cp "$tiny/names.onnx" zoo/a/models/in-0123456789ab.onnx
+  cp "$tiny/names.onnx" zoo/a/models/resnet/
+  mkdir zoo/a/models/v-0123456789ab
+  cp "$tiny/names.onnx" zoo/a/models/v-0123456789ab/
+  with_code 0 batch zoo --out zoo/a
+  has out 'models       5: 5 converted'
+  has err '5 models, 1 done before'
+  has zoo/a/summary.csv 'a/m.onnx,' 'b/n.onnx,' 'a/models/in-0123456789ab.onnx,' \
+    'a/models/resnet/names.onnx,' 'a/models/v-0123456789ab/names.onnx,'
+}
+
 test_what_is_converted_and_not_worth_it_is_in_the_summary() {
   zoo
   echo '{"overrides": [{"glob": "*", "format": "fp32", "note": "n"},
