@@ -3,9 +3,9 @@
 //
 // OUT/models/FOLDER/ holds what became of a model (result.h names the files), and of all of them
 // the summary files in OUT (summary_zoo.h). A batch may be killed at any moment: the next one with
-// the same OUT keeps each model whose result.json is there and has the key that the survey finds
-// now, and does the others again. Two batches with one OUT share the work: a model's folder is
-// locked while it is being converted.
+// the same OUT keeps each model whose result.json is there, has the key that the survey finds now,
+// and names files that still have their sizes, and does the others again. Two batches with one OUT
+// share the work: a model's folder is locked while it is being converted.
 #ifndef BATCH_H
 #define BATCH_H
 

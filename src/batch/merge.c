@@ -51,7 +51,7 @@ static enum status merge_model(struct merge *m, const char *from, const struct j
   struct result *r = arena_alloc(m->arena, sizeof *r);
   if (!result_read(r, key, source, m->arena)) {
     diag_hint(m->diag, "Run the batch of that folder again.");
-    return diag_fail(m->diag, STATUS_DATA, "has no result of model \"%s\"", key);
+    return diag_fail(m->diag, STATUS_DATA, "has no whole result of model \"%s\"", key);
   }
   TRY(copy_result(m, source, target));
   m->results = arena_grow(m->arena, m->results, &m->capacity, m->count + 1, sizeof *m->results);

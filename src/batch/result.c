@@ -5,7 +5,6 @@
 #include "fields.h"
 #include "file.h"
 #include "memory.h"
-#include "tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -229,6 +228,16 @@ static void begin(struct result *r, const struct zoo_model *m, const struct surv
   };
 }
 
+// All but the lock, which is no part of the result. Of a conversion that came to its end: another
+// may have left temporary files.
+static void take_files(struct result *r, const char *folder, struct arena *a) {
+  size_t count;
+  r->files = tree_files(folder, &count, a);
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(r->files[i].name, RESULT_LOCK) != 0)
+      r->files[r->n_files++] = r->files[i];
+}
+
 void result_of_run(struct result *r, const struct zoo_model *m, const struct surveyed *s,
                    const struct ending *e, const char *folder, struct arena *a) {
   begin(r, m, s);
@@ -247,6 +256,7 @@ void result_of_run(struct result *r, const struct zoo_model *m, const struct sur
     take_plan(r, root, a);
     take_verdict(r, root, a);
     r->bytes_after = (double)tree_bytes(arena_printf(a, "%s/" RESULT_FOLDER, folder));
+    take_files(r, folder, a);
   } else {
     r->reason = reason_of(e, root, m, folder, a);
   }
@@ -293,6 +303,13 @@ static void write_plan(const struct result *r, struct json_writer *w) {
   json_end_object(w);
 }
 
+static void write_files(const struct result *r, struct json_writer *w) {
+  json_object(w, "files");
+  for (size_t i = 0; i < r->n_files; i++)
+    json_integer(w, r->files[i].name, (int64_t)r->files[i].bytes);
+  json_end_object(w);
+}
+
 enum status result_write(const struct result *r, const char *folder, struct diag *d) {
   char path[4200];
   snprintf(path, sizeof path, "%s/" RESULT_RESULT, folder);
@@ -316,6 +333,7 @@ enum status result_write(const struct result *r, const char *folder, struct diag
   json_number(&w, "seconds", r->seconds);
   json_number(&w, "peak_bytes", r->peak_bytes);
   json_number(&w, "expected_bytes", r->expected_bytes);
+  write_files(r, &w);
   if (r->policy)
     write_plan(r, &w);
   json_end_object(&w);
@@ -345,6 +363,20 @@ static enum status read_wide(struct reader *r, const struct json *value, const s
   return STATUS_OK;
 }
 
+static enum status read_files(struct reader *r, const struct json *value, const struct field *f,
+                              void *base) {
+  (void)f;
+  struct result *result = base;
+  result->files = arena_array(r->arena, (size_t)json_count(value), sizeof *result->files);
+  for (const struct json *m = value->first; m; m = m->next) {
+    if (!m->key || !json_is(m, JSON_NUMBER) || !(m->number >= 0 && m->number <= 0x1p53))
+      return FIELDS_FAIL(r, "expected sizes by name");
+    result->files[result->n_files++] =
+        (struct tree_file){arena_strdup(r->arena, m->key), (uint64_t)m->number};
+  }
+  return STATUS_OK;
+}
+
 #define OPTIONAL(key, reader, member, max)                                                         \
   { key, reader, offsetof(struct result, member), true, 0, max, NULL, NULL }
 
@@ -364,6 +396,7 @@ static const struct field fields[] = {
     NUMBER(struct result, "seconds", seconds, 0, INFINITY),
     NUMBER(struct result, "peak_bytes", peak_bytes, 0, INFINITY),
     OPTIONAL("expected_bytes", fields_read_number, expected_bytes, INFINITY),
+    {"files", read_files, 0, false, 0, 0, NULL, NULL},
     OPTIONAL("policy", fields_read_string, policy, 0),
     OPTIONAL("adjustments", fields_read_string, adjustments, 0),
     OPTIONAL("statistics", fields_read_string, statistics, 0),
@@ -378,6 +411,15 @@ static const struct field fields[] = {
     END,
 };
 
+static bool files_stand(const struct result *r, const char *folder, struct arena *scratch) {
+  struct stat s;
+  for (size_t i = 0; i < r->n_files; i++)
+    if (stat(arena_printf(scratch, "%s/%s", folder, r->files[i].name), &s) != 0 ||
+        !S_ISREG(s.st_mode) || (uint64_t)s.st_size != r->files[i].bytes)
+      return false;
+  return true;
+}
+
 bool result_read(struct result *r, const char *name, const char *folder, struct arena *a) {
   *r = (struct result){0};
   const char *path = arena_printf(a, "%s/" RESULT_RESULT, folder);
@@ -385,12 +427,12 @@ bool result_read(struct result *r, const char *name, const char *folder, struct 
   struct arena scratch = {0};
   struct reader reader = {.file = path, .arena = a, .diag = &ignored};
   bool good = json_read(&reader.root, path, STATUS_DATA, &scratch, &ignored) == STATUS_OK &&
-              fields_read_object(&reader, reader.root, fields, r) == STATUS_OK;
+              fields_read_object(&reader, reader.root, fields, r) == STATUS_OK &&
+              (!name || strcmp(r->name, name) == 0) && files_stand(r, folder, &scratch);
   arena_free(&scratch);
-  if (!good)
-    return false;
-  r->folder = file_base(folder);
-  return (!name || strcmp(r->name, name) == 0);
+  if (good)
+    r->folder = file_base(folder);
+  return good;
 }
 
 bool result_is_current(const struct result *r, const struct surveyed *s, const struct limits *l) {

@@ -6,6 +6,7 @@
 #include "json.h"
 #include "process.h"
 #include "survey.h"
+#include "tree.h"
 #include "zoo.h"
 
 // The files of a model's folder. The model lies in a folder of its own, with its external data,
@@ -68,6 +69,8 @@ struct result {
   double worst_error;  // largest relative L2 of an output, on either set of samples
   struct wide *wide;
   size_t n_wide;
+  struct tree_file *files;  // that a conversion left that came to a plan
+  size_t n_files;
   double seconds, peak_bytes;  // of the conversion
   double expected_bytes;       // of memory, as was thought before it (memory.h)
 };
@@ -95,8 +98,9 @@ enum status result_write(const struct result *r, const char *folder, struct diag
 // the summary of all.
 void result_write_figures(const struct result *r, struct json_writer *w);
 
-// Reads the folder's result.json. False if there is none that can be read, or if it is of another
-// model.
+// Reads the folder's result.json. False if there is none that can be read, if it is of another
+// model, or if one of its files is gone or has another size: a result stands for its
+// files.
 bool result_read(struct result *r, const char *name, const char *folder, struct arena *a);
 
 // Whether a result that was read still stands.

@@ -3,12 +3,12 @@
 #define _GNU_SOURCE  // syncfs, which waits for all files with one commit of the journal
 #include "tree.h"
 
-#include "arena.h"
 #include "file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,38 +63,55 @@ void tree_remove(const char *path) {
     remove_below(path, 0);
 }
 
-// ---- size ----
+// ---- list ----
 
-struct size {
-  uint64_t bytes;
+struct list {
+  struct arena *arena;
+  struct tree_file *files;
+  size_t count, capacity;
+  const char *prefix;  // of names: "", "model/", ...
   int depth;
 };
 
-static void add_below(struct size *size, const char *path);
-
-static enum status add_entry(void *context, const char *name, const char *path,
-                             const struct stat *s) {
-  struct size *size = context;
-  (void)name;
-  if (S_ISREG(s->st_mode))
-    size->bytes += (uint64_t)s->st_size;
-  else if (S_ISDIR(s->st_mode))
-    add_below(size, path);
+static enum status list_entry(void *context, const char *name, const char *path,
+                              const struct stat *s) {
+  struct list *l = context;
+  const char *prefix = l->prefix, *inner = arena_printf(l->arena, "%s%s", prefix, name);
+  if (S_ISREG(s->st_mode)) {
+    l->files = arena_grow(l->arena, l->files, &l->capacity, l->count + 1, sizeof *l->files);
+    l->files[l->count++] = (struct tree_file){inner, (uint64_t)s->st_size};
+  } else if (S_ISDIR(s->st_mode) && l->depth < DEEPEST) {
+    l->prefix = arena_printf(l->arena, "%s/", inner);
+    l->depth++;
+    (void)each_entry(path, l->arena, list_entry, l);
+    l->depth--;
+    l->prefix = prefix;
+  }
   return STATUS_OK;
 }
 
-static void add_below(struct size *size, const char *path) {
-  struct arena scratch = {0};
-  if (size->depth++ < DEEPEST)
-    (void)each_entry(path, &scratch, add_entry, size);
-  size->depth--;
-  arena_free(&scratch);
+static int compare_files(const void *a, const void *b) {
+  return strcmp(((const struct tree_file *)a)->name, ((const struct tree_file *)b)->name);
+}
+
+struct tree_file *tree_files(const char *path, size_t *count, struct arena *a) {
+  struct list l = {.arena = a, .prefix = ""};
+  (void)each_entry(path, a, list_entry, &l);
+  if (l.count)
+    qsort(l.files, l.count, sizeof *l.files, compare_files);
+  *count = l.count;
+  return l.files;
 }
 
 uint64_t tree_bytes(const char *path) {
-  struct size size = {0};
-  add_below(&size, path);
-  return size.bytes;
+  struct arena scratch = {0};
+  size_t count;
+  const struct tree_file *files = tree_files(path, &count, &scratch);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; i++)
+    bytes += files[i].bytes;
+  arena_free(&scratch);
+  return bytes;
 }
 
 // ---- copy ----

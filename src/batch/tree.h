@@ -2,6 +2,7 @@
 #ifndef TREE_H
 #define TREE_H
 
+#include "arena.h"
 #include "diag.h"
 
 #include <stdbool.h>
@@ -9,6 +10,13 @@
 
 // Removes it; nothing happens where it is not there.
 void tree_remove(const char *path);
+
+// The regular files below it, sorted by name.
+struct tree_file {
+  const char *name;  // its path below the folder, as "model/model.onnx"
+  uint64_t bytes;
+};
+struct tree_file *tree_files(const char *path, size_t *count, struct arena *a);
 
 // Bytes of the regular files below it.
 uint64_t tree_bytes(const char *path);

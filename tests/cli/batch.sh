@@ -191,6 +191,25 @@ test_an_incomplete_model_is_done_again() {
   missing "$(echo res/models/digits.digits-*)/model/model.onnx.77.tmp"
 }
 
+test_a_result_of_which_a_file_is_lost_is_done_again() {
+  zoo
+  with_code 0 batch zoo --out res
+  repeatable res >before
+  folder=$(echo res/models/tiny.names-*)
+  for loss in 'rm model/model.onnx' 'truncate -s -1 model/model.onnx' 'rm report.html' 'rm -r model' \
+    'truncate -s +1 plan.json'; do
+    (cd "$folder" && $loss)
+    rm -rf all
+    with_code 5 batch merge res --out all
+    has err 'res: has no whole result of model "tiny/names.onnx"'
+    again
+    [ "$(cat did)" = tiny/names.onnx ]
+    quietly inspect "$folder/model/model.onnx"
+    repeatable res >after
+    same before after
+  done
+}
+
 test_jobs_and_shards_change_no_byte() {
   zoo
   : >zoo/broken.onnx

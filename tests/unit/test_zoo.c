@@ -373,6 +373,10 @@ static void a_result_is_read_as_it_was_written(void **state) {
       .peak_bytes = 4e9,
       .expected_bytes = 3e9,
   };
+  mkdir(below(p, "model"), 0777);
+  write_text(below(p, "model/w \"\xff\".bin"), "12345");
+  write_text(below(p, RESULT_PLAN), "");
+  r.files = tree_files(p->folder, &r.n_files, &p->arena);
   assert_int_equal(result_write(&r, p->folder, &p->diag), STATUS_OK);
   struct result back;
   assert_true(result_read(&back, r.name, p->folder, &p->arena));
@@ -392,6 +396,10 @@ static void a_result_is_read_as_it_was_written(void **state) {
   assert_int_equal(back.n_wide, 2);
   assert_string_equal(back.wide[1].reason, "class");
   assert_int_equal(back.wide[1].nodes, 2);
+  assert_int_equal(back.n_files, 2);
+  assert_string_equal(back.files[0].name, "model/w \"\xff\".bin");
+  assert_int_equal(back.files[0].bytes, 5);
+  assert_string_equal(back.files[1].name, RESULT_PLAN);
   assert_false(result_read(&back, "another.onnx", p->folder, &p->arena));
 }
 
@@ -407,6 +415,27 @@ static void a_damaged_result_counts_as_none(void **state) {
     assert_int_equal(truncate(path, size), 0);
     assert_false(result_read(&back, "m", p->folder, &p->arena));
   }
+}
+
+static void a_result_stands_only_while_its_files_do(void **state) {
+  struct place *p = *state;
+  struct result r = {.name = "m", .folder = "x", .key = "k"}, back;
+  const char *model = below(p, RESULT_MODEL);
+  mkdir(below(p, RESULT_FOLDER), 0777);
+  write_text(model, "12345");
+  r.files = tree_files(p->folder, &r.n_files, &p->arena);
+  assert_int_equal(result_write(&r, p->folder, &p->diag), STATUS_OK);
+  assert_true(result_read(&back, "m", p->folder, &p->arena));
+  write_text(below(p, "a file of somebody else"), "");
+  assert_true(result_read(&back, "m", p->folder, &p->arena));
+  for (int size = 4; size <= 6; size++) {
+    assert_int_equal(truncate(model, size), 0);
+    assert_int_equal(result_read(&back, "m", p->folder, &p->arena), size == 5);
+  }
+  assert_int_equal(unlink(model), 0);
+  assert_false(result_read(&back, "m", p->folder, &p->arena));
+  mkdir(model, 0777);
+  assert_false(result_read(&back, "m", p->folder, &p->arena));
 }
 
 static void results_stand_while_their_key_does(void **state) {
@@ -491,6 +520,7 @@ int main(void) {
       TEST(the_survey_is_the_same_for_any_number_of_jobs),
       TEST(a_result_is_read_as_it_was_written),
       TEST(a_damaged_result_counts_as_none),
+      TEST(a_result_stands_only_while_its_files_do),
       TEST(results_stand_while_their_key_does),
       TEST(a_folder_is_cleaned_but_for_its_lock),
       TEST(needed_memory_grows_less_where_weights_lie_in_files),
