@@ -224,8 +224,10 @@ static int compare_names(const void *a, const void *b) {
 }
 
 static int compare_folders(const void *a, const void *b) {
-  return strcmp((*(const struct zoo_model *const *)a)->folder,
-                (*(const struct zoo_model *const *)b)->folder);
+  const struct zoo_model *x = *(const struct zoo_model *const *)a,
+                         *y = *(const struct zoo_model *const *)b;
+  int order = strcmp(x->folder, y->folder);
+  return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
 }
 
 // Sorts, and refuses two models that would get one folder.
@@ -236,10 +238,16 @@ static enum status settle(struct zoo *z, struct diag *d) {
     sorted[i] = &z->models[i];
   qsort(sorted, z->count, sizeof *sorted, compare_folders);
   for (size_t i = 1; i < z->count; i++) {
-    if (strcmp(sorted[i - 1]->folder, sorted[i]->folder) != 0)
+    const struct zoo_model *m = sorted[i], *before = sorted[i - 1];
+    if (strcmp(before->folder, m->folder) != 0)
       continue;
+    if (m->entry)
+      diag_at(d, m->entry, NULL, NULL);
     diag_hint(d, "Give each a \"name\" of its own.");
-    return diag_fail(d, STATUS_POLICY, "two models are called \"%s\"", sorted[i]->name);
+    return m->entry ? diag_fail(d, STATUS_POLICY,
+                                "two models are called \"%s\": this and that of line %zu", m->name,
+                                before->line)
+                    : diag_fail(d, STATUS_POLICY, "two models are called \"%s\"", m->name);
   }
   return STATUS_OK;
 }

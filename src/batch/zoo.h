@@ -11,6 +11,7 @@ struct zoo_model {
   const char *name;
   const char *path;        // to open it
   const char *entry;       // "list.jsonl:3", for messages; NULL: found in a folder
+  size_t line;             // 3; 0: found in a folder
   const char *samples;     // NULL: made up
   const char *policy;      // NULL: the batch's
   const char *overrides;   // file for --overrides, or NULL

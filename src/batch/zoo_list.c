@@ -57,6 +57,7 @@ static void add_model(struct zoo *z, struct zoo_folders *folders, const char *li
   struct arena *a = z->arena;
   struct zoo_model *m = zoo_add(z, l->name ? l->name : l->model, file_beside(l->model, list, a));
   m->entry = arena_printf(a, "%s:%zu", list, number);
+  m->line = number;
   m->samples =
       l->samples ? file_beside(l->samples, list, a) : zoo_samples_beside(z, folders, m->path);
   // As everywhere, what holds a '/' or '.' is a path and anything else a shipped policy's name.

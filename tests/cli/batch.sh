@@ -566,7 +566,8 @@ EOF
   has err 'lists/bad.jsonl:4' '"keep"'
   sed 's/, "name": "io"//' lists/zoo.jsonl >lists/bad.jsonl
   with_code 4 batch lists/bad.jsonl --out res
-  has err 'two models are called' '"name"'
+  has err 'lists/bad.jsonl:2: two models are called "../zoo/digits/digits.onnx": this and that of line 1' \
+    '"name"'
   printf '{"model": "x.onnx"' >lists/bad.jsonl
   with_code 4 batch lists/bad.jsonl --out res
   has err 'lists/bad.jsonl:1'
