@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -378,13 +379,24 @@ static enum status check_decisions(const struct batch *b) {
   return status;
 }
 
+#define HASHES ".hashes-%d-of-%d"
+
+bool batch_hashes_shard(const char *name, int *shard, int *shards) {
+  char same[64];
+  if (sscanf(name, HASHES, shard, shards) != 2 || *shard < 1 || *shard > *shards ||
+      *shards == INT_MAX)
+    return false;
+  snprintf(same, sizeof same, HASHES, *shard, *shards);
+  return strcmp(name, same) == 0;
+}
+
 static enum status survey(struct batch *b) {
   const struct batch_options *o = b->options;
   char version[64];
   TRY(survey_engine(o->engine, version, b->diag));
   size_t n_arguments;
   const char *const *arguments = arguments_of_results(o, &n_arguments, b->arena);
-  const char *noted = arena_printf(b->arena, "%s/.hashes-%d-of-%d", o->out, o->shard, o->shards);
+  const char *noted = arena_printf(b->arena, "%s/" HASHES, o->out, o->shard, o->shards);
   struct known known = {.arena = b->arena}, met = {.arena = b->arena};
   known_read(&known, noted);
   struct survey_settings s = {

@@ -38,8 +38,12 @@ struct batch_outcome {
 enum status batch_run(struct batch_outcome *out, const struct zoo *z, const struct batch_options *o,
                       struct arena *a, struct diag *d);
 
+// Whether an entry of an OUT is what batch_run notes there for one shard (known.h), and which.
+bool batch_hashes_shard(const char *name, int *shard, int *shards);
+
 // Joins the results of several OUTs in `out`, by hard links where the file system has them; where
-// two have a result of one model, the first counts. Fills `results` and `count`.
+// two have a result of one model, the first counts. Warns of shards that are in none. Fills
+// `results` and `count`.
 enum status batch_merge(struct result ***results, size_t *count, const char *const *outs,
                         size_t n_outs, const char *out, struct arena *a, struct diag *d);
 

@@ -3,14 +3,20 @@
 #include "batch.h"
 
 #include "json.h"
+#include "known.h"
 #include "map.h"
 #include "tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+struct shard {
+  int index, count;  // as --shard I/N
+};
 
 struct merge {
   const char *out;
@@ -19,6 +25,9 @@ struct merge {
   struct result **results;
   size_t count, capacity;
   struct map known;  // names of results
+  struct shard *shards;
+  size_t n_shards, shard_capacity;
+  bool is_unknown;  // some OUT does not say which shards it holds
 };
 
 // Through another name, so that there is a whole folder or none, whenever it is interrupted.
@@ -59,6 +68,76 @@ static enum status merge_model(struct merge *m, const char *from, const struct j
   return STATUS_OK;
 }
 
+// ---- shards ----
+
+// Which shards an OUT holds, its files of hashes tell: they go along, so that the merged OUT tells
+// it too.
+static enum status note_shards(struct merge *m, const char *from) {
+  DIR *directory = opendir(from);
+  enum status status = STATUS_OK;
+  size_t before = m->n_shards;
+  for (struct dirent *e; directory && status == STATUS_OK && (e = readdir(directory));) {
+    struct shard s;
+    if (!batch_hashes_shard(e->d_name, &s.index, &s.count))
+      continue;
+    m->shards =
+        arena_grow(m->arena, m->shards, &m->shard_capacity, m->n_shards + 1, sizeof *m->shards);
+    m->shards[m->n_shards++] = s;
+    struct known hashes = {.arena = m->arena};
+    known_read(&hashes, arena_printf(m->arena, "%s/%s", from, e->d_name));
+    status = known_write(&hashes, arena_printf(m->arena, "%s/%s", m->out, e->d_name), m->diag);
+  }
+  if (directory)
+    closedir(directory);
+  m->is_unknown = m->is_unknown || m->n_shards == before;
+  return status;
+}
+
+static int compare_shards(const void *a, const void *b) {
+  const struct shard *x = a, *y = b;
+  return x->count != y->count ? (x->count > y->count) - (x->count < y->count)
+                              : (x->index > y->index) - (x->index < y->index);
+}
+
+// The indices of `count` that none of the n shards has, as "2, 4-6"; "" if each is there.
+static const char *gaps(const struct shard *shards, size_t n, int count, struct arena *a) {
+  enum { MOST = 10 };
+  const char *text = "";
+  int last = 0, shown = 0;
+  for (size_t i = 0; i <= n; i++) {
+    int next = i < n ? shards[i].index : count + 1;
+    if (next > last + 1 && shown++ == MOST)
+      return arena_printf(a, "%s, ...", text);
+    const char *comma = *text ? ", " : "";
+    if (next == last + 2)
+      text = arena_printf(a, "%s%s%d", text, comma, last + 1);
+    else if (next > last + 2)
+      text = arena_printf(a, "%s%s%d-%d", text, comma, last + 1, next - 1);
+    last = next;
+  }
+  return text;
+}
+
+// A part may be wanted, so this is no error. Nothing is said where shards of one number are
+// complete.
+static void warn_of_missing_shards(struct merge *m) {
+  const char *missing = NULL;
+  if (m->n_shards)
+    qsort(m->shards, m->n_shards, sizeof *m->shards, compare_shards);
+  for (size_t i = 0, next; i < m->n_shards && !m->is_unknown; i = next) {
+    int count = m->shards[i].count;
+    for (next = i; next < m->n_shards && m->shards[next].count == count;)
+      next++;
+    const char *text = gaps(m->shards + i, next - i, count, m->arena);
+    if (!*text)
+      return;
+    missing = arena_printf(m->arena, "%s%s%s of %d", missing ? missing : "", missing ? "; " : "",
+                           text, count);
+  }
+  if (missing && !m->is_unknown)
+    diag_warn(m->diag, "none of the folders holds shard %s, so their models are missing", missing);
+}
+
 static enum status merge_out(struct merge *m, const char *from) {
   const struct json *root;
   const char *path = arena_printf(m->arena, "%s/summary.json", from);
@@ -71,7 +150,7 @@ static enum status merge_out(struct merge *m, const char *from) {
     return diag_fail(m->diag, STATUS_DATA, "summary.json lists no models");
   for (const struct json *row = models->first; row; row = row->next)
     TRY(merge_model(m, from, row));
-  return STATUS_OK;
+  return note_shards(m, from);
 }
 
 static int compare_results(const void *a, const void *b) {
@@ -101,6 +180,7 @@ enum status batch_merge(struct result ***results, size_t *count, const char *con
   if (status != STATUS_OK && is_new)
     tree_remove(out);
   TRY(status);
+  warn_of_missing_shards(&m);
   // The summary vouches for what it lists.
   if (!tree_sync(out)) {
     int error = errno;

@@ -234,6 +234,27 @@ test_jobs_and_shards_change_no_byte() {
   has err '5 models, 5 done before'
 }
 
+test_merge_names_the_shards_that_are_in_no_folder() {
+  zoo
+  for shard in 1 2 3 5 6 7; do
+    with_code 0 batch zoo --out "part$shard" --shard "$shard/7" --quiet
+  done
+  with_code 0 batch merge part1 part3 part7 --out some
+  has err 'none of the folders holds shard 2, 4-6 of 7'
+  # A merged folder tells which it holds.
+  with_code 0 batch merge some part2 part5 part6 --out more
+  has err 'none of the folders holds shard 4 of 7'
+  with_code 0 batch zoo --out more --shard 4/7
+  quietly batch merge more --out all
+  with_code 0 batch merge part1 --out quiet --quiet
+  empty err
+  # What does not tell is no reason to say anything.
+  rm part1/.hashes-*
+  quietly batch merge part1 part2 --out other
+  with_code 0 batch zoo --out whole
+  quietly batch merge whole part2 --out both
+}
+
 test_shards_of_one_out_share_a_summary() {
   zoo
   for shard in 1 2; do
