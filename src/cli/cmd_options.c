@@ -38,7 +38,7 @@ const struct option_text options[OPTION_COUNT + 1] = {
     [OPTION_REPORT] = {0, "report", "FILE",
                        "write a report as well, HTML, or Markdown if it ends with .md"},
     [OPTION_REPORT_FORM] = {0, "format", "html|md",
-                            "a page to open in a browser, or Markdown (default html)"},
+                            "a page, or Markdown (default: md if -o ends with .md, else html)"},
     [OPTION_FORMAT] = {0, "format", "FORMAT",
                        "use fp16, bf16 or fp32 instead of the policy's formats; its claims stay"},
     [OPTION_RAISE_OPSET] = {0, "raise-opset", "N",

@@ -6,9 +6,13 @@
 #include <string.h>
 
 static enum status find_form(struct run *r, enum report_form *form) {
-  const char *name = r->settings->report_form;
+  const char *name = r->settings->report_form, *output = r->settings->output;
+  if (!name) {
+    *form = output ? report_form_of(output) : REPORT_HTML;
+    return STATUS_OK;
+  }
   for (int i = 0; report_form_names[i]; i++)
-    if (!name || strcmp(name, report_form_names[i]) == 0) {
+    if (strcmp(name, report_form_names[i]) == 0) {
       *form = (enum report_form)i;
       return STATUS_OK;
     }

@@ -62,8 +62,7 @@ static const char *title_of(const char *path, struct arena *a) {
 
 static enum status save_report(struct run *r, const struct texts *texts) {
   static const char *const names[REPORT_PARTS] = {"the plan", "the trace", "the verdict"};
-  const char *path = r->settings->report, *end = strrchr(path, '.');
-  bool markdown = end && strcmp(end, ".md") == 0;
+  const char *path = r->settings->report;
   struct report report = {.title = title_of(r->settings->model, &r->arena)};
   enum status status = STATUS_OK;
   for (int i = 0; i < REPORT_PARTS && status == STATUS_OK; i++)
@@ -72,7 +71,7 @@ static enum status save_report(struct run *r, const struct texts *texts) {
   if (status == STATUS_OK)
     status = report_check(&report, r->diag);
   if (status == STATUS_OK)
-    status = report_write(&report, markdown ? REPORT_MARKDOWN : REPORT_HTML, path, r->diag);
+    status = report_write(&report, report_form_of(path), path, r->diag);
   report_close(&report);
   return status;
 }

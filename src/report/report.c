@@ -141,6 +141,11 @@ void report_html(const struct report *r, FILE *out) {
   fputs(place + sizeof marker - 1, out);
 }
 
+enum report_form report_form_of(const char *path) {
+  const char *end = strrchr(path, '.');
+  return end && strcmp(end, ".md") == 0 ? REPORT_MARKDOWN : REPORT_HTML;
+}
+
 enum status report_write(const struct report *r, enum report_form form, const char *path,
                          struct diag *d) {
   struct file_writer file = {0};

@@ -33,6 +33,8 @@ enum status report_check(const struct report *r, struct diag *d);
 
 enum report_form { REPORT_HTML, REPORT_MARKDOWN };
 extern const char *const report_form_names[];  // "html", "md", NULL
+// Markdown for a path that ends with .md, else HTML.
+enum report_form report_form_of(const char *path);
 // Writes a report that report_check has passed. STATUS_IO.
 enum status report_write(const struct report *r, enum report_form form, const char *path,
                          struct diag *d);

@@ -22,6 +22,20 @@ test_report_is_one_html_file_or_markdown() {
   lacks x.html 'id="data-trace"'
 }
 
+test_the_ending_decides_the_form_unless_an_option_does() {
+  records --report whole.md
+  quietly report plan.json --trace trace.json --verdict verdict.json -o parts.md
+  same whole.md parts.md
+  quietly report plan.json --format html -o page.md
+  has page.md '<!doctype html>'
+  quietly report plan.json --format md -o text.html
+  has text.html '# '
+  lacks text.html '<!doctype html>'
+  cp plan.json plan.md
+  quietly report plan.md -o - >/dev/null
+  has out '<!doctype html>'
+}
+
 test_convert_writes_the_report_of_its_files() {
   records --report whole.html
   quietly report plan.json --trace trace.json --verdict verdict.json -o parts.html
