@@ -190,6 +190,41 @@ static void unjudged_limit(const struct limits *l) {
           more);
 }
 
+// Whether the plan stores v in another type under its own name.
+static bool is_retyped(const struct limits *l, int v) {
+  const struct value *value = &l->graph->values[v];
+  bool operand = l->plan->values[v].operand != NULL;
+  for (int u = 0; u < value->n_uses && operand; u++) {
+    const struct use *use = &value->uses[u];
+    operand = use->node >= 0 && plan_is_narrow_operand(l->graph, l->plan, use->node, use->index);
+  }
+  return operand || (l->plan->values[v].considered && l->plan->values[v].format != FORMAT_FP32);
+}
+
+// A model that lists all initializers as inputs means them as constants, as before IR 4 (see
+// graph_is_constant). From then on a caller may give others.
+static void overriding_limit(const struct limits *l) {
+  enum { IR_WITH_DEFAULTS = 4 };
+  char names[512] = "";
+  int count = 0;
+  if (l->graph->model->proto->ir_version < IR_WITH_DEFAULTS)
+    return;
+  for (int v = 0; v < l->graph->n_values; v++) {
+    if (l->graph->values[v].origin != ORIGIN_INPUT || !graph_is_constant(l->graph, v) ||
+        !is_retyped(l, v))
+      continue;
+    size_t length = strlen(names);
+    if (count++ < SHOWN)
+      snprintf(names + length, sizeof names - length, "%s%.150s", length ? ", " : "",
+               graph_value_label(l->graph, v));
+  }
+  if (count)
+    limit(l, "overriding",
+          "%d initializer%s listed as input%s too, and so may be overridden, but stored in another "
+          "type: a caller that does so gives that type (%s%s).",
+          count, count == 1 ? " is" : "s are", PLURAL(count), names, count > SHOWN ? ", ..." : "");
+}
+
 // The model of such a plan is the source, so all that it claims depends on who runs it.
 static void setting_limit(const struct limits *l) {
   limit(l, "setting",
@@ -210,6 +245,7 @@ void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *us
   promotion_limit(&l);
   scales_limit(&l);
   weights_limit(&l);
+  overriding_limit(&l);
   int not_seen = count_not_seen(p);
   if (not_seen)
     limit(&l, "not_seen", "%d value%s never seen, and stay%s fp32 unmeasured.", not_seen,

@@ -94,7 +94,7 @@ static enum status read_unchanged(struct array_list *list, const struct source *
 }
 
 // Reads all arrays of a source and gives them the names of the inputs that they are for.
-static enum status load_source(struct array_list *list, const struct inputs *in,
+static enum status load_source(struct array_list *list, struct inputs *in,
                                const struct source *source, struct diag *d) {
   for (size_t i = 0; i < source->n_paths; i++) {
     const char *path = source->paths[i];
@@ -104,6 +104,7 @@ static enum status load_source(struct array_list *list, const struct inputs *in,
     for (size_t k = before; k < list->count && one; k++)
       TRY(name_array(&list->items[k], in, path, source->single, list->arena, d));
   }
+  inputs_drop_constants(in, list, d);
   return STATUS_OK;
 }
 

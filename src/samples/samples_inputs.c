@@ -57,6 +57,7 @@ static enum status describe(struct inputs *in, struct declared *input, const str
   input->value = graph_lookup(g, 0, input->name);
   const struct value *v = input->value >= 0 ? &g->values[input->value] : NULL;
   input->optional = v && (v->initializer || v->sparse_default);
+  input->constant = v && graph_is_constant(g, input->value);
   const Onnx__TypeProto *type = proto->type;
   if (!type || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET)
     return STATUS_OK;
@@ -140,7 +141,7 @@ enum status inputs_parts(const struct inputs *in, const struct array *arrays, si
   *parts = 1;
   for (size_t i = 0; i < n && in->batch > 0; i++) {
     const struct declared *input = declared_of(in, &arrays[i]);
-    if (!may_split(input, &arrays[i]) || !tensor_is_float(input->elem_type))
+    if (!may_split(input, &arrays[i]) || input->optional || !tensor_is_float(input->elem_type))
       continue;
     int64_t rows = arrays[i].dims[0];
     diag_at(d, NULL, NULL, arrays[i].name);
@@ -167,6 +168,33 @@ bool inputs_splits(const struct inputs *in, const struct array *array, size_t pa
     return true;
   const struct declared *input = declared_of(in, array);
   return may_split(input, array) && array->dims[0] / (int64_t)parts == input->dims[0];
+}
+
+// ---- Constants ----
+
+// The narrow model holds the stored value, so the fp32 one must not be given another.
+static void warn_of_constant(struct inputs *in, const char *name, size_t more, struct diag *d) {
+  if (!in->overridden)
+    diag_warn(d,
+              "the samples' array '%.200s'%s not used: the model lists all its initializers as "
+              "inputs, so they count as constants",
+              name, more ? arena_printf(in->index.arena, " and %zu more are", more) : " is");
+  in->overridden = true;
+}
+
+void inputs_drop_constants(struct inputs *in, struct array_list *list, struct diag *d) {
+  const char *first = NULL;
+  size_t kept = 0;
+  for (size_t i = 0; i < list->count; i++) {
+    const struct declared *input = declared_of(in, &list->items[i]);
+    if (!input || !input->constant)
+      list->items[kept++] = list->items[i];
+    else if (!first)
+      first = list->items[i].name;
+  }
+  if (first)
+    warn_of_constant(in, first, list->count - kept - 1, d);
+  list->count = kept;
 }
 
 // ---- Checks ----

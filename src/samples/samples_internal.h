@@ -13,6 +13,7 @@ struct declared {
   int value;      // in the graph
   int elem_type;  // 0: not declared
   bool optional;  // has an initializer as its default
+  bool constant;  // which counts as a constant: samples cannot give another
   bool shaped;    // has a declared shape, which is:
   size_t rank;
   int64_t *dims;  // -1: not fixed
@@ -31,6 +32,7 @@ struct inputs {
   size_t n_params, capacity_params;
   int64_t batch;     // fixed first dim that all float inputs share, or -1
   bool dims_differ;  // a sample had two sizes for one symbolic dim: warned of
+  bool overridden;   // there was an array for a constant: warned of
 };
 
 // Where one sample, or a batch to be split into several, lies.
@@ -73,6 +75,9 @@ enum status inputs_describe(struct inputs *in, const struct graph *g, struct are
 
 // Index of the input of that name, or -1.
 int inputs_find(const struct inputs *in, const char *name);
+
+// Takes the arrays out that are for inputs which count as constants, and warns of them, once.
+void inputs_drop_constants(struct inputs *in, struct array_list *list, struct diag *d);
 
 // In how many samples the arrays must be split: 1 unless the model's batch is fixed and theirs is a
 // multiple of it. Error: STATUS_DATA if it is larger and no multiple.

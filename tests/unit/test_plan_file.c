@@ -170,6 +170,41 @@ static void plan_file_lists_how_the_result_can_fail(void **state) {
   assert_non_null(strstr(planning_read_file(f, written(f, "plan.json"), &size), "\"limits\": []"));
 }
 
+// Two weights that are inputs too, one of which a wide node reads as well.
+static void build_listed_weights(struct planning *f) {
+  build_input(&f->b, "x", "float[1,2]");
+  build_input(&f->b, "w", "float[2,2]");
+  build_input(&f->b, "v", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_floats(&f->b, "v", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_node(&f->b, "MatMul", "h v", "y");
+  build_node(&f->b, "Exp", "v", "e");
+  build_output(&f->b, "y", "float[1,2]");
+  build_output(&f->b, "e", "float[2,2]");
+}
+
+static void plan_file_names_inputs_whose_defaults_change_their_type(void **state) {
+  struct planning *f = *state;
+  size_t size;
+  build_listed_weights(f);
+  planning_index(f);
+  planning_decide(f);
+  char *text = planning_read_file(f, written(f, "plan.json"), &size);
+  assert_non_null(strstr(text, "1 initializer is listed as input too, and so may be overridden"));
+  assert_non_null(strstr(text, "gives that type (w)."));
+}
+
+static void before_ir_4_no_default_of_an_input_can_be_overridden(void **state) {
+  struct planning *f = *state;
+  size_t size;
+  f->b.model->ir_version = 3;
+  build_listed_weights(f);
+  planning_index(f);
+  planning_decide(f);
+  assert_null(strstr(planning_read_file(f, written(f, "plan.json"), &size), "overridden"));
+}
+
 // "1 values were" was written.
 static void plan_file_counts_one_thing_in_the_singular(void **state) {
   struct planning *f = *state;
@@ -581,6 +616,8 @@ int main(void) {
       TEST(plan_read_refuses_formats_that_cannot_be_written),
       TEST(plan_read_refuses_a_format_that_is_none),
       TEST(plan_file_lists_how_the_result_can_fail),
+      TEST(plan_file_names_inputs_whose_defaults_change_their_type),
+      TEST(before_ir_4_no_default_of_an_input_can_be_overridden),
       TEST(plan_file_counts_one_thing_in_the_singular),
       TEST(plan_read_takes_formats_of_values_from_nodes),
       TEST(plan_read_takes_an_edit_of_a_node_without_a_word),

@@ -208,6 +208,66 @@ static void symbolic_dims_that_differ_within_a_sample_are_warned_of_once(void **
   fixture_end(f);
 }
 
+static void arrays_for_inputs_that_count_as_constants_are_not_used(void **state) {
+  (void)state;
+  struct fixture *f = two_inputs();
+  char warnings[512] = "";
+  f->d.warn = keep_warning;
+  f->d.warn_context = warnings;
+  write_npy(f, "a.npy", "<f4", "(6,)", six, 24);
+  write_npy(f, "b.npy", "<f4", "(6,)", six, 24);
+  write_npy(f, "w.npy", "<f4", "(1,)", six, 4);
+  struct sample s = open_only(f), again = read_sample(f, 0);
+  assert_int_equal(s.n_arrays, 2);
+  assert_string_equal(s.arrays[0].name, "a");
+  assert_string_equal(s.arrays[1].name, "b");
+  assert_string_equal(warnings, "the samples' array 'w' is not used: the model lists all its "
+                                "initializers as inputs, so they count as constants");
+  sample_free(&s);
+  sample_free(&again);
+  fixture_end(f);
+}
+
+// Where others are no inputs, one that is listed is meant to be overridden.
+static void an_input_with_a_default_is_read(void **state) {
+  (void)state;
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[6]");
+  build_input(&f->b, "w", "float[1]");
+  build_floats(&f->b, "w", "float[1]", six);
+  build_floats(&f->b, "v", "float[1]", six);
+  build_node(&f->b, "Sum", "x w v", "y");
+  build_output(&f->b, "y", "float[6]");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(6,)", six, 24);
+  write_npy(f, "w.npy", "<f4", "(1,)", six, 4);
+  struct sample s = open_only(f);
+  assert_int_equal(s.n_arrays, 2);
+  sample_free(&s);
+  fixture_end(f);
+}
+
+static void an_input_that_counts_as_a_constant_has_no_batch(void **state) {
+  (void)state;
+  struct fixture *f = fixture_new();
+  build_input(&f->b, "x", "float[2]");
+  build_input(&f->b, "w", "float[6]");
+  build_floats(&f->b, "w", "float[6]", six);
+  build_node(&f->b, "Concat", "x w", "y");
+  build_int(&f->b, f->b.model->graph->node[0], "axis", 0);
+  build_output(&f->b, "y", "float[8]");
+  fixture_build(f);
+  write_npy(f, "x.npy", "<f4", "(4,)", six, 16);
+  write_npy(f, "w.npy", "<f4", "(6,)", six, 24);
+  assert_int_equal(open_at(f, ""), STATUS_OK);
+  assert_int_equal(samples_count(f->samples), 2);
+  struct sample s = read_sample(f, 1);
+  assert_int_equal(s.n_arrays, 1);
+  assert_floats(&s.arrays[0], six + 2, 2);
+  sample_free(&s);
+  fixture_end(f);
+}
+
 static void inputs_without_declared_shape_take_any(void **state) {
   (void)state;
   struct fixture *f = identity_model("float");
@@ -380,6 +440,9 @@ int main(void) {
       cmocka_unit_test(wrong_types_and_shapes_say_both_sides),
       cmocka_unit_test(a_dim_of_one_is_a_scalar_and_uint16_the_codes_of_bfloat16),
       cmocka_unit_test(symbolic_dims_that_differ_within_a_sample_are_warned_of_once),
+      cmocka_unit_test(arrays_for_inputs_that_count_as_constants_are_not_used),
+      cmocka_unit_test(an_input_with_a_default_is_read),
+      cmocka_unit_test(an_input_that_counts_as_a_constant_has_no_batch),
       cmocka_unit_test(inputs_without_declared_shape_take_any),
       cmocka_unit_test(a_batch_is_split_to_the_models_fixed_batch),
       cmocka_unit_test(a_dynamic_batch_is_taken_as_it_is),
