@@ -16,9 +16,11 @@
  * steps do.
  *
  * Errors. Functions that can fail return a status; narrowcast_error and its like then say what went
- * wrong, until the next call. The library prints nothing and ends no process. If memory runs out,
- * the status is NARROWCAST_MEMORY; the handle then only can be freed, and what ONNX Runtime held in
- * it is not given back. (Memory that runs out inside ONNX Runtime's calls to the library does end
+ * wrong, until the next call. A call that fails leaves the handle as it was, and may be made again,
+ * with another file for one; only narrowcast_plan, narrowcast_rewrite, narrowcast_verify and
+ * narrowcast_convert first drop what they made before. The library prints nothing and ends no
+ * process. If memory runs out, the status is NARROWCAST_MEMORY; the handle then only can be freed,
+ * and what ONNX Runtime held in it is not given back. (Memory that runs out inside ONNX Runtime's calls to the library does end
  * the process, with a message: no error can be returned through its frames.)
  *
  * Ownership. The caller owns the handle and gives it back with narrowcast_free; NULL is allowed.

@@ -34,8 +34,7 @@ struct narrowcast {
   struct run run;
   struct diag diag;
   unsigned has;
-  unsigned begun;  // of what is loaded once: that it was tried
-  bool dead;       // memory ran out in the middle of something
+  bool dead;  // memory ran out in the middle of something
   locale_t locale;
   char error[3072];
   char *json;

@@ -148,11 +148,11 @@ static enum narrowcast_status step(struct narrowcast *nc, unsigned needs, stage 
   return call(nc, needs, work, "");
 }
 
-// What is loaded is loaded once: other parts of the handle point into it.
+// What is loaded is loaded once: other parts of the handle point into it. What fails leaves the
+// handle as it was, so that another may be tried: the stages of the run see to that for themselves.
 static enum status once(struct narrowcast *nc, unsigned bit, const char *what) {
-  if (nc->begun & bit)
+  if (nc->has & bit)
     return diag_fail(&nc->diag, STATUS_USAGE, "%s was loaded already: take a new handle", what);
-  nc->begun |= bit;
   return STATUS_OK;
 }
 
@@ -221,7 +221,7 @@ struct limit {
 
 static enum status set_model_limit(struct narrowcast *nc, const void *argument) {
   const struct limit *limit = argument;
-  if (nc->begun & HAS_MODEL)
+  if (nc->has & HAS_MODEL)
     return diag_fail(&nc->diag, STATUS_USAGE, "a limit comes before the model");
   return model_limit_set(&nc->settings.model_limits, limit->name, limit->most, &nc->diag);
 }
@@ -246,12 +246,15 @@ enum narrowcast_status narrowcast_load_model(struct narrowcast *nc, const char *
 
 // A policy may raise the model's opset, which makes another graph of it.
 static enum status load_policy(struct narrowcast *nc, const void *name) {
-  if ((nc->begun & (HAS_SAMPLES | HAS_TRACE)) || (nc->has & HAS_PLAN))
+  if (nc->has & (HAS_SAMPLES | HAS_TRACE | HAS_PLAN))
     return diag_fail(&nc->diag, STATUS_USAGE, "the policy comes before samples, trace and plan");
   TRY(once(nc, HAS_POLICY, "a policy"));
   nc->settings.policy = arena_strdup(&nc->run.arena, name);
-  TRY(run_load_policy(&nc->run));
-  return now_has(nc, HAS_POLICY);
+  enum status status = run_load_policy(&nc->run);
+  if (status == STATUS_OK)
+    return now_has(nc, HAS_POLICY);
+  nc->settings.policy = NULL;
+  return status;
 }
 
 enum narrowcast_status narrowcast_load_policy(struct narrowcast *nc, const char *name_or_path) {
@@ -260,7 +263,7 @@ enum narrowcast_status narrowcast_load_policy(struct narrowcast *nc, const char 
 
 static enum status want_opset(struct narrowcast *nc, const void *argument) {
   int opset = *(const int *)argument;
-  if (nc->begun & HAS_POLICY)
+  if (nc->has & HAS_POLICY)
     return diag_fail(&nc->diag, STATUS_USAGE, "the opset comes before the policy");
   if (opset < RAISE_OPSET_LEAST || opset > RAISE_OPSET_MOST)
     return diag_fail(&nc->diag, STATUS_USAGE, "the opset must be from %d to %d", RAISE_OPSET_LEAST,
@@ -341,14 +344,20 @@ static enum status get_samples(struct narrowcast *nc) {
   if (!planned)
     TRY(check_needs(nc, HAS_POLICY));
   TRY(once(nc, HAS_SAMPLES, "a set of samples"));
-  TRY(run_open_samples(r, planned ? &r->plan.hold_out : &r->policy.hold_out));
-  if (planned)
-    TRY(run_divide_as_planned(r));
-  return now_has(nc, HAS_SAMPLES);
+  enum status status = run_open_samples(r, planned ? &r->plan.hold_out : &r->policy.hold_out);
+  if (status == STATUS_OK && planned)
+    status = run_divide_as_planned(r);
+  if (status == STATUS_OK)
+    return now_has(nc, HAS_SAMPLES);
+  samples_close(r->samples);
+  r->samples = NULL;
+  nc->settings.data = NULL;
+  return status;
 }
 
 static enum status open_samples(struct narrowcast *nc, const void *folder) {
-  nc->settings.data = arena_strdup(&nc->run.arena, folder);
+  if (!(nc->has & HAS_SAMPLES))
+    nc->settings.data = arena_strdup(&nc->run.arena, folder);
   return get_samples(nc);
 }
 
@@ -365,8 +374,10 @@ static enum status make_samples(struct narrowcast *nc, const void *argument) {
   const struct made_up *wanted = argument;
   if (wanted->count < 1 || wanted->count > MOST_SAMPLES)
     return diag_fail(&nc->diag, STATUS_USAGE, "samples must be from 1 to %d", MOST_SAMPLES);
-  nc->settings.random = wanted->seed;
-  nc->settings.random_samples = wanted->count;
+  if (!(nc->has & HAS_SAMPLES)) {
+    nc->settings.random = wanted->seed;
+    nc->settings.random_samples = wanted->count;
+  }
   return get_samples(nc);
 }
 
@@ -389,8 +400,11 @@ enum narrowcast_status narrowcast_trace(struct narrowcast *nc) {
 static enum status read_trace(struct narrowcast *nc, const void *path) {
   TRY(once(nc, HAS_TRACE, "a trace"));
   nc->settings.trace = arena_strdup(&nc->run.arena, path);
-  TRY(run_trace(&nc->run));
-  return now_has(nc, HAS_TRACE);
+  enum status status = run_trace(&nc->run);
+  if (status == STATUS_OK)
+    return now_has(nc, HAS_TRACE);
+  nc->settings.trace = NULL;
+  return status;
 }
 
 enum narrowcast_status narrowcast_read_trace(struct narrowcast *nc, const char *path) {
@@ -431,7 +445,7 @@ static const char **append_path(struct narrowcast *nc, const char **list, size_t
 
 static enum status add_feedback(struct narrowcast *nc, const void *pair) {
   struct settings *s = &nc->settings;
-  if (nc->begun & HAS_TRACE)
+  if (nc->has & HAS_TRACE)
     return diag_fail(&nc->diag, STATUS_USAGE, "feedback comes before the trace");
   s->feedback = append_path(nc, s->feedback, s->n_feedback, pair);
   s->n_feedback++;
@@ -475,9 +489,11 @@ static enum status trace_checkpoints(struct narrowcast *nc, const void *argument
     s->checkpoints = append_path(nc, s->checkpoints, s->n_checkpoints, paths->list[i]);
     s->n_checkpoints++;
   }
-  nc->begun |= HAS_TRACE;
-  TRY(run_trace_checkpoints(&nc->run));
-  return now_has(nc, HAS_TRACE);
+  enum status status = run_trace_checkpoints(&nc->run);
+  if (status == STATUS_OK)
+    return now_has(nc, HAS_TRACE);
+  s->n_checkpoints = 0;
+  return status;
 }
 
 enum narrowcast_status narrowcast_trace_checkpoints(struct narrowcast *nc, const char *const *paths,
@@ -536,11 +552,16 @@ enum narrowcast_status narrowcast_plan(struct narrowcast *nc) {
 }
 
 static enum status read_plan(struct narrowcast *nc, const void *path) {
-  if (nc->begun & (HAS_SAMPLES | HAS_TRACE))
+  if (nc->has & (HAS_SAMPLES | HAS_TRACE))
     return diag_fail(&nc->diag, STATUS_USAGE, "a plan is read before samples and trace");
-  forget(nc, HAS_PLAN | PLAN_WAS_READ | HAS_RESULT | HAS_VERDICT);
+  const char *before = nc->settings.plan;
   nc->settings.plan = arena_strdup(&nc->run.arena, path);
-  TRY(run_read_plan(&nc->run));
+  enum status status = run_read_plan(&nc->run);
+  if (status != STATUS_OK) {
+    nc->settings.plan = before;
+    return status;
+  }
+  forget(nc, HAS_PLAN | PLAN_WAS_READ | HAS_RESULT | HAS_VERDICT);
   return now_has(nc, HAS_PLAN | PLAN_WAS_READ);
 }
 

@@ -81,6 +81,13 @@ static enum status check_tensor(void *context, Onnx__TensorProto *t) {
   return status;
 }
 
+static void unload_model(struct run *r) {
+  model_close(&r->model);
+  r->graph = (struct graph){0};
+  spool_free(r->copies);
+  r->copies = NULL;
+}
+
 enum status run_load_model(struct run *r) {
   run_enter(r, STAGE_READ);
   schema_load(&r->schemas, &r->arena);
@@ -103,19 +110,36 @@ enum status run_load_model(struct run *r) {
   r->model.copies = r->copies;
   if (status == STATUS_OK)
     diag_clear(r->diag);  // what goes wrong from here on is not the model's fault
+  else
+    unload_model(r);
   if (status == STATUS_MODEL && !r->diag->hint[0])
     diag_hint(r->diag, "The file itself is at fault: correct the model, or export it again.");
   return status;
 }
 
-// From here on the raised model counts as the source.
-static enum status raise_to(struct run *r, int opset) {
+// After an error, which stays: the message is again as it was.
+static void undo_raise(struct run *r, const struct model *before) {
+  struct diag error = *r->diag;
+  r->model.proto = before->proto;
+  r->model.raised_to = before->raised_to;
+  graph_build_again(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);  // as once before
+  *r->diag = error;
+}
+
+// From here on the raised model counts as the source. `before` takes what undo_raise needs.
+static enum status raise_to(struct run *r, int opset, struct model *before) {
+  *before = r->model;
   if (!opset)
     return STATUS_OK;
+  *before = clone_model(&r->model, &r->arena);
   if (!r->model.raised_to)
-    r->given = clone_model(&r->model, &r->arena);
-  TRY(raise_opset(&r->model, &r->graph, opset, &r->arena, r->diag));
-  return graph_build_again(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+    r->given = *before;
+  enum status status = raise_opset(&r->model, &r->graph, opset, &r->arena, r->diag);
+  if (status == STATUS_OK)
+    status = graph_build_again(&r->graph, &r->model, &r->schemas, &r->arena, r->diag);
+  if (status != STATUS_OK)
+    undo_raise(r, before);
+  return status;
 }
 
 enum status run_load_policy(struct run *r) {
@@ -135,7 +159,8 @@ enum status run_load_policy(struct run *r) {
                             r->diag));
   if (s->raise_opset)
     TRY(policy_adjust_opset(&r->policy, s->raise_opset, &r->arena, r->diag));
-  return raise_to(r, r->policy.raise_opset);
+  struct model before;
+  return raise_to(r, r->policy.raise_opset, &before);
 }
 
 static void warn_of_race(const struct run *r) {
@@ -319,7 +344,9 @@ enum status run_trace(struct run *r) {
   recorder_stage(r->recorder, "the trace", false);
   enum status status =
       trace_run(&r->trace, &r->graph, r->engine, r->samples, &options, &r->arena, r->diag);
-  r->has_trace = true;
+  r->has_trace = status == STATUS_OK;
+  if (!r->has_trace)
+    trace_free(&r->trace);
   recorder_stage(r->recorder, "what follows the trace", false);
   return status;
 }
@@ -327,13 +354,17 @@ enum status run_trace(struct run *r) {
 enum status run_trace_checkpoints(struct run *r) {
   const struct settings *s = r->settings;
   run_enter(r, STAGE_TRACE);
-  if (!r->has_trace) {
+  bool alone = !r->has_trace;
+  if (alone) {
     trace_init(&r->trace, &r->graph);
     r->trace.window = (size_t)r->policy.window;
-    r->has_trace = true;
   }
-  return checkpoints_trace(&r->trace, &r->graph, s->checkpoints, s->n_checkpoints,
-                           (size_t)r->policy.window, &s->model_limits, r->diag);
+  enum status status = checkpoints_trace(&r->trace, &r->graph, s->checkpoints, s->n_checkpoints,
+                                         (size_t)r->policy.window, &s->model_limits, r->diag);
+  if (status != STATUS_OK && alone)
+    trace_free(&r->trace);
+  r->has_trace = status == STATUS_OK || !alone;
+  return status;
 }
 
 static void enter_unless_promoting(struct run *r, enum run_stage stage) {
@@ -351,11 +382,18 @@ enum status run_read_plan(struct run *r) {
   run_enter(r, STAGE_READ);
   struct arena scratch = {0};
   struct plan_file file;
+  struct plan plan;
+  struct model before;
   enum status status = plan_open(&file, r->settings->plan, &scratch, r->diag);
   if (status == STATUS_OK)
-    status = raise_to(r, file.opset_raised_to);
-  if (status == STATUS_OK)
-    status = plan_read(&r->plan, &r->graph, &file, &r->arena, r->diag);
+    status = raise_to(r, file.opset_raised_to, &before);
+  if (status == STATUS_OK) {
+    status = plan_read(&plan, &r->graph, &file, &r->arena, r->diag);
+    if (status == STATUS_OK)
+      r->plan = plan;
+    else if (before.proto != r->model.proto)
+      undo_raise(r, &before);
+  }
   arena_free(&scratch);
   return status;
 }

@@ -77,6 +77,8 @@ void run_close(struct run *r);
 // call it; nothing that promotion does counts elsewhere, but for STAGE_LOADS.
 enum run_stage run_enter(struct run *r, enum run_stage stage);
 
+// What loads, reads or traces leaves the run as it was if it fails, but for samples, which are then
+// to be closed.
 enum status run_load_model(struct run *r);
 // Default fp16; adjusted as the settings say, and with their overrides. If it says so, the model's
 // opset is raised: load the model first.

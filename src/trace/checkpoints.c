@@ -204,7 +204,7 @@ static void add_sites(struct trace *t, const struct graph *g) {
 enum status checkpoints_trace(struct trace *t, struct graph *g, const char *const *paths, size_t n,
                               size_t window, const struct model_limits *limits, struct diag *d) {
   struct checkpoint pair[2] = {{0}};  // file i is in pair[i % 2]
-  size_t first_site = t->n_sites;
+  size_t first_site = t->n_sites, weight_steps = t->weight_steps;
   if (n < 2)
     return diag_fail(d, STATUS_DATA, "updates need two checkpoints at least");
   add_sites(t, g);
@@ -221,7 +221,11 @@ enum status checkpoints_trace(struct trace *t, struct graph *g, const char *cons
   }
   checkpoint_close(&pair[0]);
   checkpoint_close(&pair[1]);
-  if (status == STATUS_OK)
+  if (status == STATUS_OK) {
     diag_at(d, "", NULL, "");
+    return STATUS_OK;
+  }
+  trace_drop_sites(t, first_site);
+  t->weight_steps = weight_steps;
   return status;
 }

@@ -552,12 +552,16 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
   return STATUS_OK;
 }
 
+void trace_drop_sites(struct trace *t, size_t first) {
+  for (; t->n_sites > first; t->n_sites--)
+    updates_free(&t->updates[t->n_sites - 1]);
+}
+
 void trace_free(struct trace *t) {
   for (int v = 0; v < t->n_values; v++)
     stats_free(&t->stats[v]);
   free(t->stats);
-  for (size_t i = 0; i < t->n_sites; i++)
-    updates_free(&t->updates[i]);
+  trace_drop_sites(t, 0);
   free(t->updates);
   free(t->sites);
   *t = (struct trace){.nonfinite_value = -1};

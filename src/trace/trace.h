@@ -74,6 +74,8 @@ enum status trace_run(struct trace *t, struct graph *g, struct engine *engine,
 void trace_init(struct trace *t, const struct graph *g);
 // Appends sites, with nothing counted yet.
 void trace_add_sites(struct trace *t, const struct update_site *sites, size_t n);
+// Drops those from index `first` on.
+void trace_drop_sites(struct trace *t, size_t first);
 void trace_free(struct trace *t);
 
 // The model that trace_run runs: g's model with an Observe behind every float value whose

@@ -106,6 +106,70 @@ static void errors_name_file_and_reason(void **state) {
   narrowcast_free(nc);
 }
 
+// A call that fails may be made again with what is right, and says so of nothing else.
+static void a_step_that_fails_leaves_the_handle_as_it_was(void **state) {
+  struct planning *f = *state;
+  const char *bad = SOURCE_DIR "/README.md", *const checkpoints[] = {digits, bad};
+  struct narrowcast *nc = narrowcast_new();
+  assert_int_equal(narrowcast_load_model(nc, "nowhere.onnx"), NARROWCAST_IO);
+  assert_int_equal(narrowcast_load_model(nc, bad), NARROWCAST_MODEL);
+  EARLY(narrowcast_load_policy(nc, "fp16"), "no model");
+  must(nc, narrowcast_load_model(nc, digits));
+  assert_int_equal(narrowcast_read_plan(nc, bad), NARROWCAST_POLICY);
+  assert_int_equal(narrowcast_load_policy(nc, "fp61"), NARROWCAST_POLICY);
+  EARLY(narrowcast_open_samples(nc, samples), "no policy");
+  must(nc, narrowcast_load_policy(nc, "fp16"));
+  assert_int_equal(narrowcast_open_samples(nc, "nowhere"), NARROWCAST_IO);
+  EARLY(narrowcast_trace(nc), "no samples");
+  must(nc, narrowcast_make_samples(nc, 1, 2));
+  assert_int_equal(narrowcast_read_trace(nc, bad), NARROWCAST_POLICY);
+  assert_int_equal(narrowcast_trace_checkpoints(nc, checkpoints, 2), NARROWCAST_DATA);
+  EARLY(narrowcast_write_trace(nc, "x"), "no trace");
+  must(nc, narrowcast_trace(nc));
+  must(nc, narrowcast_write_trace(nc, planning_path(f, "before.json")));
+  assert_int_equal(narrowcast_trace_checkpoints(nc, checkpoints, 2), NARROWCAST_DATA);
+  must(nc, narrowcast_write_trace(nc, planning_path(f, "after.json")));
+  assert_same_bytes(f, "before.json", "after.json");
+  must(nc, narrowcast_convert(nc));
+  narrowcast_free(nc);
+}
+
+static const char *write_file(struct planning *f, const char *name, const void *bytes, size_t n) {
+  const char *path = planning_path(f, name);
+  FILE *out = fopen(path, "w");
+  assert_non_null(out);
+  assert_int_equal(fwrite(bytes, 1, n, out), n);
+  assert_int_equal(fclose(out), 0);
+  return path;
+}
+
+// No newer opset gives the mask of a Dropout. When that is found the Squeeze is raised already.
+static void a_model_that_cannot_be_raised_stays_as_it_was(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 10;
+  build_input(&f->b, "x", "float[1,2]");
+  build_ints(&f->b, build_node(&f->b, "Squeeze", "x", "a"), "axes", (int64_t[]){0}, 1);
+  build_node(&f->b, "Dropout", "a", "y mask");
+  build_output(&f->b, "y", "float[2]");
+  build_output(&f->b, "mask", "bool[2]");
+  uint8_t *bytes;
+  size_t size;
+  assert_int_equal(model_pack(f->b.model, &f->arena, &bytes, &size, &f->d), STATUS_OK);
+  const char *text = arena_printf(&f->arena, "{\"opset\": {\"raise_to\": 13},%s",
+                                  strchr(policy_text("fp16"), '{') + 1);
+  struct narrowcast *nc = narrowcast_new();
+  must(nc, narrowcast_load_model(nc, write_file(f, "old.onnx", bytes, size)));
+  assert_int_equal(narrowcast_load_policy(nc, write_file(f, "13.json", text, strlen(text))),
+                   NARROWCAST_MODEL);
+  assert_string_equal(narrowcast_error_node(nc), "#1(Dropout)");
+  must(nc, narrowcast_load_policy(nc, "fp16"));
+  must(nc, narrowcast_make_samples(nc, 1, 2));
+  must(nc, narrowcast_trace(nc));
+  must(nc, narrowcast_convert(nc));
+  assert_null(strstr(narrowcast_json(nc), "\"opset_raised_to\": 13"));
+  narrowcast_free(nc);
+}
+
 static void convert_holds_and_tells_what_it_measured(void **state) {
   (void)state;
   struct narrowcast *nc = traced("fp16");
@@ -350,6 +414,8 @@ static void a_limit_of_models_is_set_before_the_model(void **state) {
   must(nc, narrowcast_set_model_limit(nc, "messages", 10));
   assert_int_equal(narrowcast_load_model(nc, digits), NARROWCAST_MODEL);
   assert_non_null(strstr(narrowcast_error(nc), "10 messages"));
+  must(nc, narrowcast_set_model_limit(nc, "messages", 10000));
+  must(nc, narrowcast_load_model(nc, digits));
   EARLY(narrowcast_set_model_limit(nc, "messages", 10), "before the model");
   narrowcast_free(nc);
 }
@@ -482,6 +548,8 @@ int main(void) {
       TEST(null_and_numbers_out_of_range_are_usage),
       TEST(errors_name_file_and_reason),
       TEST(verdict_and_report_are_files_of_a_run),
+      TEST(a_step_that_fails_leaves_the_handle_as_it_was),
+      TEST(a_model_that_cannot_be_raised_stays_as_it_was),
       TEST(convert_holds_and_tells_what_it_measured),
       TEST(steps_and_plan_file_give_the_same_bytes_as_convert),
       TEST(a_plan_is_made_again_after_keep),
