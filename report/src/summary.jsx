@@ -473,7 +473,7 @@ export function Weights() {
   const copies = list.filter((weight) => weight.note).length;
   return (
     <Section id="weights" title="Weights of the training"
-      note={`${count(copies)} of ${plural(list.length, "weight")} need a 32-bit master copy: too many of their updates are below a step.`}>
+      note={`${count(copies)} of ${plural(list.length, "weight")} need a 32-bit master copy: too many of their updates are below a step, or none was seen.`}>
       <div class="scroll-x" tabIndex={0} role="region" aria-label="Weights of the training"><table class="plain">
         <thead><tr><th>Weight</th><th>Judged for</th><th class="num">Updates lost</th><th>Needs</th></tr></thead>
         <tbody>{list.slice(0, MOST_ROWS).map((weight) => (

@@ -255,12 +255,17 @@ static void print_model_of_costs(const struct plan *p, FILE *out) {
 }
 
 static void print_weights(const struct plan *p, FILE *out) {
-  size_t copies = 0;
-  for (size_t i = 0; i < p->n_weights; i++)
+  size_t copies = 0, unseen = 0;
+  for (size_t i = 0; i < p->n_weights; i++) {
     copies += p->weights[i].master_copy;
+    unseen += !p->weights[i].seen;
+  }
   if (p->n_weights)
     escape_printf(out, "weights      %zu of %zu need a 32-bit master copy in training\n", copies,
                   p->n_weights);
+  if (unseen)
+    escape_printf(out, "             of %zu no update was seen that is finite and not 0%s\n",
+                  unseen, copies ? ": without evidence a copy stays" : "");
 }
 
 static void print_loss_scale(const struct training_plan *t, FILE *out) {

@@ -136,12 +136,13 @@ struct promotions {
   size_t count, capacity;
 };
 
-// A weight of a training whose updates the trace has seen.
+// A weight of a training that the trace has watched.
 struct weight_plan {
   int value;
+  bool seen;              // an update at least that is finite and not 0; else nothing is known
   enum format_id format;  // that it is judged for: its own, or if that is fp32, the ladder's first
   double lost_fraction;   // of its updates, as steps_lost (plan_step.h)
-  bool master_copy;       // so many are lost that the training must keep a copy in fp32
+  bool master_copy;       // the training must keep a copy in fp32: too many are lost, or none seen
 };
 
 // What a training in the ladder's first format takes; see plan_training.h.

@@ -54,8 +54,12 @@ void steps_judge_weights(const struct steps *s, struct plan *p, struct arena *a)
     enum format_id format = p->values[site->value].format;
     if (format == FORMAT_FP32)
       format = p->ladder[0];
-    double lost = updates_worst_window(&s->trace->updates[i], format);
-    p->weights[p->n_weights++] =
-        (struct weight_plan){site->value, format, lost, steps_forbid(s, lost)};
+    const struct updates *u = &s->trace->updates[i];
+    struct weight_plan *w = &p->weights[p->n_weights++];
+    *w = (struct weight_plan){.value = site->value,
+                              .seen = updates_count(&u->total) > 0,
+                              .format = format,
+                              .lost_fraction = updates_worst_window(u, format)};
+    w->master_copy = steps_forbid(s, w->seen ? w->lost_fraction : 1);
   }
 }

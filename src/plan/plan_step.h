@@ -24,7 +24,8 @@ double steps_lost(const struct steps *s, int v, enum format_id f);
 // Whether that share is the limit or more.
 bool steps_forbid(const struct steps *s, double lost);
 
-// Judges the weights whose updates were seen: fills p->weights, when formats are decided.
+// Judges the weights of a training: fills p->weights, when formats are decided. One of which no
+// update was seen that is finite and not 0 counts as if all were lost.
 void steps_judge_weights(const struct steps *s, struct plan *p, struct arena *a);
 
 #endif

@@ -234,9 +234,12 @@ static void write_weights(struct json_writer *w, const struct plan *p, const str
     json_object(w, NULL);
     json_string(w, "weight", graph_value_label(g, weight->value));
     json_string(w, "format", formats[weight->format].name);
-    json_number(w, "lost_updates_fraction", weight->lost_fraction);
+    if (weight->seen)
+      json_number(w, "lost_updates_fraction", weight->lost_fraction);
     if (weight->master_copy)
-      json_string(w, "note", "needs a 32-bit master copy");
+      json_string(w, "note",
+                  weight->seen ? "needs a 32-bit master copy"
+                               : "keeps its 32-bit master copy: no update was seen");
     json_end_object(w);
   }
   json_end_array(w);

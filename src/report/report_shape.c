@@ -91,7 +91,7 @@ static const struct shape promotion_shape[] = {NEEDED("round", INTEGER), NEEDED(
                                                NEEDED("error", NUMBER),  NO_MORE};
 
 static const struct shape weight_shape[] = {NEEDED("weight", STRING), NEEDED("format", STRING),
-                                            NEEDED("lost_updates_fraction", NUMBER),
+                                            OPTIONAL("lost_updates_fraction", NUMBER),
                                             OPTIONAL("note", STRING), NO_MORE};
 
 static const struct shape node_shape[] = {NEEDED("node", STRING),

@@ -9,7 +9,11 @@ test_checkpoints_need_no_engine_and_reach_the_plan() {
   matches out '^2 steps of [0-9]+ weights; wrote t.json$'
   has t.json '"kind": "weight"' '"weight_steps": 2'
   quietly plan "$model" --trace t.json -o p.json
-  matches out 'weights +0 of [0-9]+ need a 32-bit master copy'
+  # Three times the same weights: no update, and so no evidence that any may lose its copy.
+  matches out 'weights +([0-9]+) of \1 need a 32-bit master copy'
+  matches out '^ +of [0-9]+ no update was seen that is finite and not 0: without evidence a copy stays$'
+  has p.json 'keeps its 32-bit master copy: no update was seen'
+  lacks p.json '"lost_updates_fraction": 0'
   has out 'calibration  none'
   lacks out 'modelled'
   has p.json '"weights": ['

@@ -2,8 +2,10 @@
 // every element, and what does not match is told.
 #include "checkpoints.h"
 
+#include "plan.h"
 #include "support_samples.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -196,11 +198,48 @@ static void checkpoints_are_read_within_the_limits_of_the_run(void **state) {
   fixture_end(f);
 }
 
+// What the plan says of w after a checkpoint with `before` and one with `after`.
+static struct weight_plan judged(float before, float after) {
+  struct warnings w = {""};
+  struct fixture *f = linear(&w);
+  const char *paths[] = {onnx(f, "a.onnx", before), onnx(f, "b.onnx", after)};
+  struct trace t;
+  struct policy policy;
+  struct plan plan;
+  struct weight_plan found = {.value = -1};
+  trace_init(&t, &f->g);
+  ok(f, checkpoints_trace(&t, &f->g, paths, 2, 1, NULL, &f->d));
+  ok(f, policy_load(&policy, "fp16", &f->arena, &f->d));
+  ok(f, plan_make(&plan, &f->g, &t, &policy, NULL, &f->arena, &f->d));
+  for (size_t i = 0; i < plan.n_weights; i++)
+    if (strcmp(f->g.values[plan.weights[i].value].name, "w") == 0)
+      found = plan.weights[i];
+  assert_true(found.value >= 0);
+  trace_free(&t);
+  fixture_end(f);
+  return found;
+}
+
+// No update, and updates that are not numbers, are no evidence that a narrow weight keeps them.
+static void weights_of_which_no_update_was_seen_keep_their_master_copy(void **state) {
+  (void)state;
+  const float none[][2] = {{1, 1}, {1, NAN}, {NAN, NAN}, {1, INFINITY}, {INFINITY, INFINITY}};
+  for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+    struct weight_plan w = judged(none[i][0], none[i][1]);
+    assert_false(w.seen);
+    assert_true(w.master_copy);
+  }
+  struct weight_plan large = judged(1, 1.25F), small = judged(1, 1 + 0x1p-12F);
+  assert_true(large.seen && !large.master_copy);
+  assert_true(small.seen && small.master_copy && small.lost_fraction == 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(checkpoints_are_compared_by_name_whatever_their_kind),
       cmocka_unit_test(checkpoints_tell_what_does_not_match),
       cmocka_unit_test(checkpoints_that_cannot_be_compared_are_refused),
+      cmocka_unit_test(weights_of_which_no_update_was_seen_keep_their_master_copy),
       cmocka_unit_test(checkpoints_are_read_within_the_limits_of_the_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
