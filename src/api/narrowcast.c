@@ -449,7 +449,9 @@ static enum status add_feedback(struct narrowcast *nc, const void *pair) {
     return diag_fail(&nc->diag, STATUS_USAGE, "feedback comes before the trace");
   s->feedback = append_path(nc, s->feedback, s->n_feedback, pair);
   s->n_feedback++;
-  return STATUS_OK;
+  enum status status = run_check_feedback(&nc->run);
+  s->n_feedback -= status != STATUS_OK;
+  return status;
 }
 
 enum narrowcast_status narrowcast_add_feedback(struct narrowcast *nc,

@@ -317,6 +317,11 @@ static enum status parse_feedbacks(struct run *r, struct feedback *pairs) {
   return STATUS_OK;
 }
 
+enum status run_check_feedback(struct run *r) {
+  return parse_feedbacks(r,
+                         arena_array(&r->arena, r->settings->n_feedback, sizeof(struct feedback)));
+}
+
 enum status run_trace(struct run *r) {
   run_enter(r, STAGE_TRACE);
   const struct settings *s = r->settings;

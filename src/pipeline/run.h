@@ -94,6 +94,7 @@ enum status run_check_samples(struct run *r);
 enum status run_open_engine(struct run *r);
 // --data, or made-up samples; divides them as the policy says.
 enum status run_open_samples(struct run *r, const struct hold_out *rule);
+enum status run_check_feedback(struct run *r);     // that the model has what is named in it
 enum status run_trace(struct run *r);              // or reads --trace
 enum status run_trace_checkpoints(struct run *r);  // the run's, behind the trace or without one
 enum status run_plan(struct run *r);
