@@ -221,7 +221,7 @@ static void overriding_limit(const struct limits *l) {
   if (count)
     limit(l, "overriding",
           "%d initializer%s listed as input%s too, and so may be overridden, but stored in another "
-          "type: a caller that does so gives that type (%s%s).",
+          "type or at a scale: a caller that does so must give the like (%s%s).",
           count, count == 1 ? " is" : "s are", PLURAL(count), names, count > SHOWN ? ", ..." : "");
 }
 

@@ -192,7 +192,7 @@ static void plan_file_names_inputs_whose_defaults_change_their_type(void **state
   planning_decide(f);
   char *text = planning_read_file(f, written(f, "plan.json"), &size);
   assert_non_null(strstr(text, "1 initializer is listed as input too, and so may be overridden"));
-  assert_non_null(strstr(text, "gives that type (w)."));
+  assert_non_null(strstr(text, "must give the like (w)."));
 }
 
 static void before_ir_4_no_default_of_an_input_can_be_overridden(void **state) {
