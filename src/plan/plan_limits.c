@@ -1,6 +1,7 @@
 // The limits of a plan's claims, as sentences with this plan's numbers. See plan_limits.h.
 #include "plan_limits.h"
 
+#include "random_seeds.h"
 #include "tensor.h"
 #include "units.h"
 
@@ -72,6 +73,16 @@ static void samples_limit(const struct limits *l) {
              one ? "the one that calibrated" : "those that calibrated");
   limit(l, "samples", "Other data: ranges are those of %zu sample%s, and claims are judged on %s.",
         p->steps, PLURAL(p->steps), judged);
+}
+
+static void draws_limit(const struct limits *l) {
+  int unseeded, draws = random_draws(l->graph, &unseeded);
+  if (draws)
+    limit(l, "random",
+          "%d node%s random numbers: source and result were given the same%s, so claims are of "
+          "these draws, and say nothing of others.",
+          draws, draws == 1 ? " draws" : "s draw",
+          unseeded ? ", by seeds that the result does not have" : "");
 }
 
 // Promotion stops where the claims hold on the held-out samples too, which so choose the result.
@@ -242,6 +253,7 @@ void plan_limits_each(const struct plan *p, const struct graph *g, limit_use *us
   range_limit(&l);
   samples_limit(&l);
   unjudged_limit(&l);
+  draws_limit(&l);
   promotion_limit(&l);
   scales_limit(&l);
   weights_limit(&l);

@@ -5,6 +5,7 @@
 // Constants get none either, since the planner counts them exactly from the model.
 #include "clone.h"
 #include "proto.h"
+#include "random_seeds.h"
 #include "trace.h"
 #include "trace_updates.h"
 
@@ -392,6 +393,7 @@ enum status trace_instrument(struct instrumented *out, struct graph *g, enum tra
   memset(out->derived, -1, n_values * sizeof *out->derived);
   TRY(check_domain(g, d));
   struct model copy = clone_model(g->model, a);
+  random_seeds_give(g, &copy, a);
   struct instrumentation in = {
       .graph = g,
       .arena = a,

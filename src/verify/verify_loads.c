@@ -11,6 +11,7 @@
 #include "clone.h"
 #include "emulate.h"
 #include "map.h"
+#include "random_seeds.h"
 #include "round.h"
 #include "verify_judge.h"
 #include "verify_outputs.h"
@@ -415,6 +416,7 @@ enum status verify_loads(struct verdict *v, struct graph *emitted, struct engine
   };
   prepare(&attempt, v, &scratch);
   struct model copy = clone_model(emitted->model, &scratch);
+  random_seeds_give(emitted, &copy, &scratch);
   attempt.outcome = child_share(outcome_size(v), d);
   enum status status = attempt.outcome ? STATUS_OK : d->status;
   if (status == STATUS_OK)

@@ -6,6 +6,7 @@
 
 #include "emulate.h"
 #include "proto.h"
+#include "random_seeds.h"
 
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct half {
 static enum status open_half(struct half *h, struct graph *g, bool ftz, bool tf32, struct arena *a,
                              struct diag *d) {
   h->model = clone_model(g->model, a);
+  random_seeds_give(g, &h->model, a);
   h->graph = graph_of_clone(g, &h->model, a);
   TRY(emulate_model(&h->model, &h->graph, ftz, a, d));
   TRY(graph_build_again(&h->graph, &h->model, g->schemas, a, d));
