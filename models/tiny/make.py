@@ -17,7 +17,8 @@ sys.dont_write_bytecode = True
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
-from builder import BOOL, DOUBLE, FLOAT, INT64, Builder, constant, save_model, save_samples, value
+from builder import (BOOL, DOUBLE, FLOAT, INT64, OPSET, Builder, constant, save_model, save_samples,
+                     value)
 
 SEED = 11
 DOMAIN = "narrowcast.models"
@@ -419,8 +420,38 @@ def detector(rng):
     return build.model(), [{"image": inputs(rng, 1, 3, 24, 24)} for _ in range(4)]
 
 
+def random(rng):
+    """Every operator that draws random numbers: with a seed, without, in a branch, in a function."""
+    build = Builder("random")
+    x = build.input("x", ["N", 16])
+    low = build.node("Less", [build.node("ReduceMax", [x], "top", keepdims=0),
+                              build.tensor("bound", np.float32(1e3))], "low")
+    h = build.node("MatMul", [x, build.tensor("first.weight", weights(rng, 16, 16))], "first")
+    h = build.node("Add", [h, build.node("Noise", [h], "noise", domain=DOMAIN)], "noisy")
+    given = build.node("RandomUniform", [], "given", shape=[16], seed=3.0)
+    h = build.node("Mul", [h, given], "weighted")
+    then = branch("then", [node("RandomNormalLike", [h], "then.drawn"),
+                           node("Add", [h, "then.drawn"], "then.out")], ["N", 16])
+    other = branch("other", [node("Identity", [h], "other.out")], ["N", 16])
+    h = build.node("If", [low], "chosen", then_branch=then, else_branch=other)
+    share = [build.tensor("ratio", np.float32(0.25)), build.tensor("training", np.bool_(True))]
+    h = build.node("Dropout", [h, *share], "dropped")
+    coins = build.node("Bernoulli", [build.tensor("chances", np.full(16, 0.5))], "coins")
+    column = build.node("Multinomial", [build.tensor("odds", np.zeros((1, 16)))], "column", sample_size=4)
+    h = build.node("Mul", [h, build.node("Add", [coins, build.node("RandomNormal", [], "normal",
+                                                                   shape=[16])], "gains")], "gained")
+    y = build.node("MatMul", [h, build.tensor("last.weight", weights(rng, 16, 16))], "last")
+    build.node("Gather", [y, column], "y", axis=1)
+    build.output("y", ["N", 1, 4])
+    noise = helper.make_function(DOMAIN, "Noise", ["like"], ["drawn"],
+                                 [node("RandomUniformLike", ["like"], "drawn")],
+                                 [helper.make_opsetid("", OPSET)])
+    return build.model([noise], [DOMAIN]), [{"x": inputs(rng, 32, 16)} for _ in range(4)]
+
+
 MODELS = (if_loop, functions, external, unsorted, multi_io, output_twice, constants, recurrent,
-          names, duplicate_node_names, shape_math, island, quantised, training_step, detector)
+          names, duplicate_node_names, shape_math, island, quantised, training_step, detector,
+          random)
 
 
 def main():

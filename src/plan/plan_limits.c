@@ -79,10 +79,10 @@ static void draws_limit(const struct limits *l) {
   int unseeded, draws = random_draws(l->graph, &unseeded);
   if (draws)
     limit(l, "random",
-          "%d node%s random numbers: source and result were given the same%s, so claims are of "
-          "these draws, and say nothing of others.",
+          "%d node%s random numbers: both models were given the same ones%s; with others no claim "
+          "was tried.",
           draws, draws == 1 ? " draws" : "s draw",
-          unseeded ? ", by seeds that the result does not have" : "");
+          unseeded ? ", by seeds that are not in the result" : "");
 }
 
 // Promotion stops where the claims hold on the held-out samples too, which so choose the result.

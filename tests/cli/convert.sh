@@ -408,6 +408,20 @@ test_tf32_leaves_the_model_and_judges_the_setting() {
   matches out 'every claim holds'
 }
 
+# Seven nodes draw, six of them without a seed; what is written has the one seed that was there.
+test_random_numbers_are_the_same_in_source_and_result() {
+  model=$tiny/random.onnx
+  for policy in fp16 tf32; do
+    quietly convert "$model" --policy $policy --data "$tiny/samples/random" --save-plan p.json -o y.onnx \
+      --report y.md
+    matches out 'every claim holds'
+    for file in out p.json y.md; do
+      has $file '7 nodes draw random numbers: both models were given the same ones, by seeds that are not'
+    done
+    [ "$(grep -ao seed y.onnx | wc -l)" -eq 1 ]
+  done
+}
+
 test_every_tiny_model_is_converted_or_copied() {
   for file in "$tiny"/*.onnx; do
     name=$(basename "$file" .onnx)

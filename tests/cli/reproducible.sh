@@ -14,6 +14,7 @@ tiny/functions fp16
 tiny/constants bf16
 tiny/external fp16
 tiny/recurrent balanced
+tiny/random fp16
 '
 
 # samples_of MODEL: the folder.
