@@ -36,13 +36,30 @@ static bool is_constant_false(const struct graph *g, int v) {
 }
 
 // Before opset 12 a Dropout has no third input: it is out of training, or no engine here runs it.
-bool node_draws(const struct graph *g, const struct node *n) {
+static bool node_draws(const struct graph *g, const struct node *n) {
   const struct generator *generator = generator_of(n);
   if (!generator || n->function >= 0)
     return false;
   if (!generator->whole)
     return true;
   return n->n_inputs > 2 && n->inputs[2] >= 0 && !is_constant_false(g, n->inputs[2]);
+}
+
+// A function's node may leave its seed to calls, which may leave it out.
+static bool has_seed(const Onnx__NodeProto *n) {
+  const Onnx__AttributeProto *seed = node_attribute(n, "seed");
+  return seed && !text_of(seed->ref_attr_name)[0];
+}
+
+static void set_seed(struct arena *a, const struct node *n, uint32_t seed) {
+  Onnx__AttributeProto *left_to_calls = node_attribute(n->proto, "seed");
+  Onnx__AttributeProto *added = generator_of(n)->whole
+                                    ? proto_add_int(a, n->proto, "seed", seed)
+                                    : proto_add_float(a, n->proto, "seed", (float)seed);
+  if (!left_to_calls)
+    return;
+  *left_to_calls = *added;
+  n->proto->n_attribute--;
 }
 
 // ONNX Runtime feeds a seed to a linear congruential generator, whose first numbers follow a small
@@ -72,12 +89,8 @@ static void give_in_scope(struct giving *w, int s) {
     if (!node_draws(g, n))
       continue;
     uint32_t seed = seed_at(w->place++);
-    if (node_attribute(n->proto, "seed"))
-      continue;
-    if (generator_of(n)->whole)
-      proto_add_int(w->arena, n->proto, "seed", seed);
-    else
-      proto_add_float(w->arena, n->proto, "seed", (float)seed);
+    if (!has_seed(n->proto))
+      set_seed(w->arena, n, seed);
   }
 }
 
@@ -88,7 +101,7 @@ int random_draws(const struct graph *g, int *unseeded) {
     if (!node_draws(g, &g->nodes[n]))
       continue;
     count++;
-    *unseeded += !node_attribute(g->nodes[n].proto, "seed");
+    *unseeded += !has_seed(g->nodes[n].proto);
   }
   return count;
 }

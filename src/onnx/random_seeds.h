@@ -5,11 +5,9 @@
 
 #include "graph.h"
 
-// True for a node that draws: a generator, Bernoulli, Multinomial, or a Dropout that may be in
-// training (its third input is there, and is not a constant false).
-bool node_draws(const struct graph *g, const struct node *n);
-
-// How many nodes of g draw; *unseeded of them have no seed.
+// How many nodes of g draw: generators, Bernoulli, Multinomial, and each Dropout that may be in
+// training (its third input is there, and is not a constant false). *unseeded of them have no seed
+// of their own.
 int random_draws(const struct graph *g, int *unseeded);
 
 // Gives a seed to each node that draws and has none, in `copy`, which is a clone of g's model for a

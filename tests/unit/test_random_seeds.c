@@ -12,8 +12,10 @@
 // might; they are not sorted.
 static void generators_everywhere(struct planning *f) {
   build_opset(&f->b, "local", 1);
-  build_function_begin(&f->b, "local", "Noise", "a", "b", "");
-  build_node(&f->b, "RandomUniformLike", "a", "b");
+  build_function_begin(&f->b, "local", "Noise", "a", "b", "number");
+  build_node(&f->b, "RandomUniformLike", "a", "n");
+  build_reference(&f->b, build_node(&f->b, "RandomNormalLike", "n", "b"), "seed", "number",
+                  ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
   build_function_end(&f->b);
   build_input(&f->b, "x", "float[2,2]");
   build_input(&f->b, "c", "bool[]");
@@ -59,6 +61,7 @@ static double seed_of(struct planning *f, const struct graph *g, const char *out
   const Onnx__AttributeProto *seed = node_attribute(n, "seed");
   if (!seed)
     return -1;
+  assert_true(!seed->ref_attr_name || !seed->ref_attr_name[0]);
   bool whole = strcmp(n->op_type, "Dropout") == 0;
   assert_int_equal(seed->type, whole ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT
                                      : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
@@ -70,8 +73,8 @@ static void result_gets_the_seeds_of_the_source_and_no_two_nodes_the_same(void *
   generators_everywhere(f);
   planning_all(f);
   assert_true(emitted_count(f, "Cast") > 0);
-  static const char *const drawn[] = {"d", "t", "b"};
-  for (int i = 0; i < 3; i++) {
+  static const char *const drawn[] = {"d", "t", "n", "b"};
+  for (int i = 0; i < 4; i++) {
     double seed = seed_of(f, &f->g, drawn[i]);
     assert_true(seed > 0);
     assert_true(seed == seed_of(f, &f->emitted, drawn[i]));
@@ -81,10 +84,10 @@ static void result_gets_the_seeds_of_the_source_and_no_two_nodes_the_same(void *
   assert_true(seed_of(f, &f->g, "seeded") == 3);
   assert_true(seed_of(f, &f->g, "passed") == -1);
   int unseeded;
-  assert_int_equal(random_draws(&f->g, &unseeded), 4);
-  assert_int_equal(unseeded, 3);
-  assert_int_equal(random_draws(&f->emitted, &unseeded), 4);
-  assert_int_equal(unseeded, 3);  // what is written has no seeds of ours
+  assert_int_equal(random_draws(&f->g, &unseeded), 5);
+  assert_int_equal(unseeded, 4);
+  assert_int_equal(random_draws(&f->emitted, &unseeded), 5);
+  assert_int_equal(unseeded, 4);  // what is written has no seeds of ours
 }
 
 // y = (x w) times what is drawn: other draws would be another result altogether.
