@@ -149,29 +149,45 @@ static void expect_same_draws(struct planning *f, const char *op) {
   assert_true(claim_of(&again, "l2")->holds_in_engine);
 }
 
-#define SAME_DRAWS(op)                                                                             \
-  static void halves_and_sessions_draw_alike_##op(void **state) {                                  \
-    expect_same_draws(*state, #op);                                                                \
-  }
-SAME_DRAWS(RandomNormal)
-SAME_DRAWS(RandomNormalLike)
-SAME_DRAWS(RandomUniform)
-SAME_DRAWS(RandomUniformLike)
-SAME_DRAWS(Bernoulli)
-SAME_DRAWS(Multinomial)
-SAME_DRAWS(Dropout)
+static void halves_and_sessions_draw_alike_random_normal(void **state) {
+  expect_same_draws(*state, "RandomNormal");
+}
+
+static void halves_and_sessions_draw_alike_random_normal_like(void **state) {
+  expect_same_draws(*state, "RandomNormalLike");
+}
+
+static void halves_and_sessions_draw_alike_random_uniform(void **state) {
+  expect_same_draws(*state, "RandomUniform");
+}
+
+static void halves_and_sessions_draw_alike_random_uniform_like(void **state) {
+  expect_same_draws(*state, "RandomUniformLike");
+}
+
+static void halves_and_sessions_draw_alike_bernoulli(void **state) {
+  expect_same_draws(*state, "Bernoulli");
+}
+
+static void halves_and_sessions_draw_alike_multinomial(void **state) {
+  expect_same_draws(*state, "Multinomial");
+}
+
+static void halves_and_sessions_draw_alike_dropout(void **state) {
+  expect_same_draws(*state, "Dropout");
+}
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(result_gets_the_seeds_of_the_source_and_no_two_nodes_the_same),
-      TEST(halves_and_sessions_draw_alike_RandomNormal),
-      TEST(halves_and_sessions_draw_alike_RandomNormalLike),
-      TEST(halves_and_sessions_draw_alike_RandomUniform),
-      TEST(halves_and_sessions_draw_alike_RandomUniformLike),
-      TEST(halves_and_sessions_draw_alike_Bernoulli),
-      TEST(halves_and_sessions_draw_alike_Multinomial),
-      TEST(halves_and_sessions_draw_alike_Dropout),
+      TEST(halves_and_sessions_draw_alike_random_normal),
+      TEST(halves_and_sessions_draw_alike_random_normal_like),
+      TEST(halves_and_sessions_draw_alike_random_uniform),
+      TEST(halves_and_sessions_draw_alike_random_uniform_like),
+      TEST(halves_and_sessions_draw_alike_bernoulli),
+      TEST(halves_and_sessions_draw_alike_multinomial),
+      TEST(halves_and_sessions_draw_alike_dropout),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
