@@ -6,20 +6,20 @@
 #include <string.h>
 
 // "a, b, c" for hints.
-static const char *join(struct reader *r, const char *const *names) {
+static const char *join(struct arena *a, const char *const *names) {
   const char *text = "";
   for (; *names; names++)
-    text = arena_printf(r->arena, "%s%s%s", text, text[0] ? ", " : "", *names);
+    text = arena_printf(a, "%s%s%s", text, text[0] ? ", " : "", *names);
   return text;
 }
 
-static void hint_names(struct reader *r, const char *word, const char *const *names,
-                       const char *what) {
+void fields_hint_names(const char *word, const char *const *names, const char *what,
+                       struct arena *a, struct diag *d) {
   const char *nearest = nearest_name(word, names);
   if (nearest)
-    diag_hint(r->diag, "Did you mean \"%s\"? %s: %s.", nearest, what, join(r, names));
+    diag_hint(d, "Did you mean \"%s\"? %s: %s.", nearest, what, join(a, names));
   else
-    diag_hint(r->diag, "%s: %s.", what, join(r, names));
+    diag_hint(d, "%s: %s.", what, join(a, names));
 }
 
 static const char *kind_name(const struct json *value) {
@@ -46,7 +46,7 @@ static enum status unknown_key(struct reader *r, const char *key, const struct f
   const char **names = arena_array(r->arena, (size_t)count_fields(fields) + 1, sizeof *names);
   for (int i = 0; fields[i].key; i++)
     names[i] = fields[i].key;
-  hint_names(r, key, names, "The keys here are");
+  fields_hint_names(key, names, "The keys here are", r->arena, r->diag);
   return FIELDS_FAIL(r, "unknown key");
 }
 
@@ -146,7 +146,7 @@ enum status fields_find_choice(struct reader *r, const struct json *value,
   for (*index = 0; choices[*index]; ++*index)
     if (strcmp(value->text, choices[*index]) == 0)
       return STATUS_OK;
-  hint_names(r, value->text, choices, "The values here are");
+  fields_hint_names(value->text, choices, "The values here are", r->arena, r->diag);
   return FIELDS_FAIL(r, "unknown value \"%s\"", value->text);
 }
 

@@ -72,6 +72,11 @@ fields_reader fields_read_section, fields_read_string, fields_read_remark, field
 enum status fields_find_choice(struct reader *r, const struct json *value,
                                const char *const *choices, int *index);
 
+// Hints at the nearest of NULL-terminated names to `word`, if one is near, and lists them all:
+// `what` says what they are. The arena need not outlive the call.
+void fields_hint_names(const char *word, const char *const *names, const char *what,
+                       struct arena *a, struct diag *d);
+
 // That the value is a list of 1 to max elements; their number.
 enum status fields_check_list(struct reader *r, const struct json *value, int max, int *count);
 

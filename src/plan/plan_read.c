@@ -124,6 +124,30 @@ static bool contradicts_its_reason(const struct plan *p, const struct node_plan 
 }
 
 static enum status read_node(struct plan_reader *r, const struct json *item) {
+  static const char *const keys[] = {"node",
+                                     "scope",
+                                     "name",
+                                     "index",
+                                     "op",
+                                     "class",
+                                     "rule",
+                                     "pattern",
+                                     "format",
+                                     "reason",
+                                     "tried",
+                                     "allowed_from_opset",
+                                     "because_of",
+                                     "operands",
+                                     "operands_reason",
+                                     "operands_because_of",
+                                     "wide_variables",
+                                     "input_scales_log2",
+                                     "output_scale_log2",
+                                     "inputs",
+                                     "outputs",
+                                     "seconds",
+                                     NULL};
+  TRY(reader_keys(r, item, keys));
   int scope, index;
   const char *op, *label;
   TRY(find_scope(r, item, &scope));
@@ -283,6 +307,22 @@ static enum status read_operand(struct plan_reader *r, const struct json *item, 
     return STATUS_OK;
   struct operand_plan *o = arena_alloc(r->arena, sizeof *o);
   *o = (struct operand_plan){0};
+  static const char *const known[] = {"format",
+                                      "scale_log2",
+                                      "scale_log2_most",
+                                      "axis",
+                                      "block_size",
+                                      "bytes",
+                                      "saturate",
+                                      "headroom",
+                                      "zero_fraction",
+                                      "subnormal_fraction",
+                                      "sqnr_db",
+                                      "scale_log2_by_window",
+                                      NULL};
+  json_push_key(&r->at, "operand");
+  TRY(reader_keys(r, object, known));
+  json_pop(&r->at);
   static const char *const keys[] = {"headroom", "zero_fraction", "subnormal_fraction", "sqnr_db"};
   double *const out[] = {&o->headroom, &o->zero_fraction, &o->subnormal_fraction, &o->sqnr_db};
   TRY(read_numbers(r, object, keys, out, sizeof keys / sizeof keys[0]));
@@ -376,6 +416,15 @@ static void warn_of_contradiction(struct plan_reader *r, int v, struct copy said
 }
 
 static enum status read_value(struct plan_reader *r, const struct json *item) {
+  static const char *const keys[] = {"value",           "scope",
+                                     "format",          "scale_log2",
+                                     "constant",        "reason",
+                                     "absmax",          "headroom",
+                                     "zero_fraction",   "subnormal_fraction",
+                                     "sqnr_db",         "lost_updates_fraction",
+                                     "scale_by_window", "measured_relative_l2",
+                                     "operand",         NULL};
+  TRY(reader_keys(r, item, keys));
   int scope;
   const char *name;
   TRY(find_scope(r, item, &scope));

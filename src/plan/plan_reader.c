@@ -1,6 +1,8 @@
 // Members of a plan file, each checked for its type and for what it names.
 #include "plan_reader.h"
 
+#include "fields.h"
+
 #include <string.h>
 
 enum status reader_member(struct plan_reader *r, const struct json *object, const char *key,
@@ -9,6 +11,20 @@ enum status reader_member(struct plan_reader *r, const struct json *object, cons
   if (*out)
     return STATUS_OK;
   return READ_FAIL(r, "\"%s\" is missing", key);
+}
+
+enum status reader_keys(struct plan_reader *r, const struct json *object, const char *const *keys) {
+  for (const struct json *m = json_first(object); m; m = m->next) {
+    int k = 0;
+    while (m->key && keys[k] && strcmp(keys[k], m->key) != 0)
+      k++;
+    if (!m->key || keys[k])
+      continue;
+    json_push_key(&r->at, m->key);
+    fields_hint_names(m->key, keys, "The keys here are", r->arena, r->diag);
+    return READ_FAIL(r, "unknown key");
+  }
+  return STATUS_OK;
 }
 
 enum status reader_text(struct plan_reader *r, const struct json *object, const char *key,

@@ -28,6 +28,9 @@ struct plan_reader {
 
 enum status reader_member(struct plan_reader *r, const struct json *object, const char *key,
                           const struct json **out);
+// That the object has no other members than the NULL-terminated keys: an edit under another name
+// would be neither applied nor named.
+enum status reader_keys(struct plan_reader *r, const struct json *object, const char *const *keys);
 enum status reader_text(struct plan_reader *r, const struct json *object, const char *key,
                         const char **out);
 // A number from 0 to 1e9.

@@ -476,6 +476,19 @@ static void plan_read_refuses_a_value_that_does_not_exist(void **state) {
   expect_refusal(f, line, "no fp32 value \"s\"");
 }
 
+// An edit of what nobody reads would be silently dropped.
+static void plan_read_refuses_unknown_keys(void **state) {
+  struct planning *f = small(state);
+  edit(f, "\"op\": \"Exp\"", "\"format\"", "\"fromat\": \"fp16\", \"format\"");
+  expect_refusal(f, 0, "nodes[2].fromat: unknown key");
+  struct plan p;
+  struct diag d = {0};
+  planning_read_plan(f, &p, planning_path(f, "plan.json"), &d);
+  assert_non_null(strstr(d.hint, "Did you mean \"format\"?"));
+  int line = edit(f, "\"value\": \"r\"", "\"scale_log2\"", "\"scale\": 16, \"scale_log2\"");
+  expect_refusal(f, line, "scale: unknown key");
+}
+
 static void plan_read_refuses_what_is_no_scale(void **state) {
   struct planning *f = small(state);
   int line = edit(f, "\"value\": \"r\"", "\"scale_log2\": 0", "\"scale_log2\": 127");
@@ -534,7 +547,7 @@ static void plan_read_refuses_missing_members(void **state) {
   static const char *const keys[] = {"\"format\"", "\"op\"", "\"index\"", "\"class\""};
   struct planning *f = small(state);
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-    int line = edit(f, "\"nodes\"", keys[i], "\"other\"");
+    int line = edit(f, "\"nodes\"", keys[i], "\"because_of\"");
     expect_refusal(f, line, arena_printf(&f->arena, "%s is missing", keys[i]));
   }
 }
@@ -628,6 +641,7 @@ int main(void) {
       TEST(plan_read_names_every_illegal_edit),
       TEST(plan_read_refuses_a_node_of_another_name),
       TEST(plan_read_refuses_a_value_that_does_not_exist),
+      TEST(plan_read_refuses_unknown_keys),
       TEST(plan_read_refuses_what_is_no_scale),
       TEST(plan_read_refuses_scales_that_an_operator_does_not_carry),
       TEST(plan_read_refuses_scales_of_a_node_in_fp32),

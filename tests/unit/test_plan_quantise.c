@@ -544,7 +544,7 @@ static void plan_file_with_wrong_operands_is_refused(void **state) {
   const struct {
     const char *old, *new, *message;
   } cases[] = {
-      {"\"operand\": {", "\"other\": {", "needs an \"operand\""},
+      {"\"operand\": {", "\"scale_by_window\": {", "needs an \"operand\""},
       {"\"scale_log2\": 7", "\"scale_log2\": 200", "not a number from -15 to 14"},
       {"\"operands\": \"fp8e4m3fn\"", "\"operands\": \"fp8e5m2\"", "not the first format"},
       {"\"operands\": \"fp8e4m3fn\"", "\"operands\": 8", "not a string"},

@@ -413,11 +413,11 @@ static void plan_file_with_wrong_blocks_is_refused(void **state) {
     const char *old, *new, *message;
   } cases[] = {
       {"\"axis\": 0", "\"axis\": 2", "not an axis of the weight"},
-      {"\"axis\": 0", "\"axes\": 0", "\"axis\" is missing"},
+      {"\"axis\": 0", "\"axes\": 0", "operand.axes: unknown key"},
       {"\"block_size\": 2", "\"block_size\": 0", "not a whole number from 1 to 2"},
       {"\"block_size\": 2", "\"block_size\": 3", "not a whole number from 1 to 2"},
       {"\"block_size\": 2", "\"block_size\": 1.5", "not a whole number from 1 to 2"},
-      {"\"operand\": {", "\"other\": {", "needs an \"operand\""},
+      {"\"operand\": {", "\"scale_by_window\": {", "needs an \"operand\""},
       {"\"operands\": \"fp4e2m1\"", "\"operands\": \"fp8e5m2\"", "not the first format"},
       {"\"inputs\": [\"x\", \"x\"]", "\"operands\": \"fp4e2m1\"", "with a constant weight"},
   };
