@@ -13,12 +13,18 @@ enum status reader_member(struct plan_reader *r, const struct json *object, cons
   return READ_FAIL(r, "\"%s\" is missing", key);
 }
 
+// Members mostly stand in the order of the keys, since a plan is written so: each is looked for
+// behind the one before it first.
 enum status reader_keys(struct plan_reader *r, const struct json *object, const char *const *keys) {
-  for (const struct json *m = json_first(object); m; m = m->next) {
-    int k = 0;
-    while (m->key && keys[k] && strcmp(keys[k], m->key) != 0)
-      k++;
-    if (!m->key || keys[k])
+  int n = 0, next = 0;
+  while (keys[n])
+    n++;
+  for (const struct json *m = json_first(object); m && m->key; m = m->next) {
+    int tried = 0;
+    while (tried < n && strcmp(keys[(next + tried) % n], m->key) != 0)
+      tried++;
+    next = (next + tried + 1) % n;
+    if (tried < n)
       continue;
     json_push_key(&r->at, m->key);
     fields_hint_names(m->key, keys, "The keys here are", r->arena, r->diag);
