@@ -70,10 +70,10 @@ void samples_digest(struct samples *s, char hex[65]);
 // Reads sample k and checks it against the graph's inputs: missing, extra, misnamed (with the
 // nearest name), wrongly typed and wrongly shaped arrays are STATUS_DATA errors that name the
 // sample, the input, what is declared and what was found. Warns, once, if dims of one symbolic name
-// differ within a sample. Inputs that have an initializer are optional;
-// where they count as constants (graph_is_constant), arrays for them are left out, with one warning
-// for all samples. An array of shape [1] is
-// taken for a scalar, and uint16 and uint8 for the codes of a bfloat16 or 8-bit float input.
+// differ within a sample. Inputs that have an initializer are optional; where they count as
+// constants (graph_is_constant), arrays for them are left out, with one warning for all samples. An
+// array of shape [1] is taken for a scalar, and uint16 and uint8 for the codes of a bfloat16 or
+// 8-bit float input.
 // STATUS_IO if a file is not as it was when it was found by samples_open.
 enum status samples_read(struct samples *s, size_t k, struct sample *out, struct diag *d);
 void sample_free(struct sample *s);

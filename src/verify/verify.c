@@ -26,8 +26,8 @@ struct verification {
   struct twin twin;
   struct probe probe;
   struct compare *compared[SAMPLE_SETS];  // by Compare id
-  bool *
-      given;  // [step * outputs + output]: the output had an element, or another shape than in fp32
+  // [step * outputs + output]: the output had an element, or another shape than in fp32.
+  bool *given;
   bool warns;                     // of the first labels that cannot be used
   struct arena *arena, *scratch;  // of the verdict; of the twin
 };

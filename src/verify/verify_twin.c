@@ -151,6 +151,7 @@ static void drop_initializer(Onnx__GraphProto *graph, const char *name) {
 // Old models list all their weights as inputs: these are the emitted model's own.
 static void join_inputs(struct join *j) {
   const struct scope *scope = &j->emitted->scopes[0];
+  bool shaped = emulate_wants_shapes(j->emitted);
   for (int i = 0; i < scope->n_inputs; i++) {
     const struct value *input = &j->emitted->values[scope->inputs[i]];
     char *narrow_name = renamed(&j->b, j->arena, input->name);
@@ -162,8 +163,8 @@ static void join_inputs(struct join *j) {
     int from = twin >= 0 ? j->source->values[twin].type.elem_type : 0;
     const struct format *to = format_from_onnx(input->type.elem_type);
     if (to && from != input->type.elem_type) {
-      j->nodes[j->n_nodes++] = emulate_new_round(j->arena, input->name, narrow_name, to->id,
-                                                 j->plan->ftz, emulate_wants_shapes(j->emitted));
+      j->nodes[j->n_nodes++] =
+          emulate_new_round(j->arena, input->name, narrow_name, to->id, j->plan->ftz, shaped);
       continue;
     }
     j->nodes[j->n_nodes++] = proto_unary(j->arena, "Identity", "", input->name, narrow_name);
