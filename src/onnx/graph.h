@@ -150,6 +150,13 @@ bool graph_is_constant(const struct graph *g, int value);
 // arena for the last four). NULL if the value is not constant.
 Onnx__TensorProto *graph_constant(struct graph *g, int value);
 
+// The elements of a constant of at most `most` whole numbers, up to 2^24; how many, or -1.
+int graph_integers(struct graph *g, int value, int64_t *out, size_t most, struct arena *a);
+
+// The axes of a node: its attribute "axes", or its input 1; how many, 0 if it has neither, or -1 if
+// they are more than `most`, or not known before the run.
+int graph_axes(struct graph *g, const struct node *n, int64_t *out, size_t most, struct arena *a);
+
 // True for a node of ai.onnx (either spelling) with that operator.
 static inline bool node_is(const struct node *n, const char *op) {
   return n->op[0] == op[0] && strcmp(n->op, op) == 0;

@@ -151,3 +151,30 @@ Onnx__TensorProto *graph_constant(struct graph *g, int value) {
     v->constant = constant_tensor(g->arena, n->proto);
   return v->constant;
 }
+
+// ---- whole numbers ----
+
+int graph_integers(struct graph *g, int value, int64_t *out, size_t most, struct arena *a) {
+  const Onnx__TensorProto *constant = value >= 0 ? graph_constant(g, value) : NULL;
+  struct tensor t;
+  struct diag ignored = {0};
+  if (!constant || tensor_read(g->model, constant, a, &t, &ignored) != STATUS_OK || t.count > most)
+    return -1;
+  float *values = arena_array(a, t.count, sizeof *values);
+  if (!tensor_to_float(&t, values))
+    return -1;
+  for (uint64_t i = 0; i < t.count; i++)
+    out[i] = (int64_t)values[i];
+  return (int)t.count;
+}
+
+int graph_axes(struct graph *g, const struct node *n, int64_t *out, size_t most, struct arena *a) {
+  const Onnx__AttributeProto *listed = node_attribute(n->proto, "axes");
+  if (!listed)
+    return n->n_inputs > 1 && n->inputs[1] >= 0 ? graph_integers(g, n->inputs[1], out, most, a) : 0;
+  if (*text_of(listed->ref_attr_name) || listed->n_ints > most)
+    return -1;
+  for (size_t i = 0; i < listed->n_ints; i++)
+    out[i] = listed->ints[i];
+  return (int)listed->n_ints;
+}

@@ -208,20 +208,6 @@ static const struct reduction {
     {"LogSoftmax", GATHER_EXP, AXES_SOFTMAX},
 };
 
-// The elements of a small integer constant, at most GATHER_RANK; -1 if it is none.
-static int read_axes(struct finder *f, int v, int64_t *axes) {
-  Onnx__TensorProto *constant = v >= 0 ? graph_constant(f->graph, v) : NULL;
-  struct tensor t;
-  struct diag ignored = {0};
-  float values[GATHER_RANK];
-  if (!constant || tensor_read(f->graph->model, constant, f->arena, &t, &ignored) != STATUS_OK ||
-      t.count > GATHER_RANK || !tensor_to_float(&t, values))
-    return -1;
-  for (uint64_t i = 0; i < t.count; i++)
-    axes[i] = (int64_t)values[i];
-  return (int)t.count;
-}
-
 static int64_t int_attribute(const struct node *n, const char *name, int64_t otherwise) {
   const Onnx__AttributeProto *a = node_attribute(n->proto, name);
   return a && a->has_i ? a->i : otherwise;
@@ -229,18 +215,8 @@ static int64_t int_attribute(const struct node *n, const char *name, int64_t oth
 
 // The axes of Reduce operators. False if they are not known before the run, or there are none.
 static bool add_listed_axes(struct finder *f, const struct node *n, Onnx__NodeProto *to) {
-  const Onnx__AttributeProto *listed = node_attribute(n->proto, "axes");
   int64_t *axes = arena_array(f->arena, GATHER_RANK, sizeof *axes);
-  int count = 0;
-  if (listed && ((listed->ref_attr_name && *listed->ref_attr_name) || listed->n_ints > GATHER_RANK))
-    return false;
-  if (listed) {
-    for (size_t i = 0; i < listed->n_ints; i++)
-      axes[i] = listed->ints[i];
-    count = (int)listed->n_ints;
-  } else if (input(n, 1) >= 0) {
-    count = read_axes(f, n->inputs[1], axes);
-  }
+  int count = graph_axes(f->graph, n, axes, GATHER_RANK, f->arena);
   if (count < 0 || (count == 0 && int_attribute(n, "noop_with_empty_axes", 0)))
     return false;
   if (count)
@@ -290,7 +266,7 @@ static void find_running_sum(struct finder *f, int n) {
   const struct node *node = &f->graph->nodes[n];
   int64_t *axes = arena_array(f->arena, GATHER_RANK, sizeof *axes);
   if (!node_is(node, "CumSum") || !is_computed(f, input(node, 0)) ||
-      read_axes(f, input(node, 1), axes) != 1)
+      graph_integers(f->graph, input(node, 1), axes, GATHER_RANK, f->arena) != 1)
     return;
   add_site(f, UPDATE_RUNNING_SUM, node->outputs[0]);
   Onnx__NodeProto *w = new_watcher(f, "Accumulate", node->inputs[0], -1);

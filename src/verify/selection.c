@@ -179,25 +179,10 @@ static void through_transpose(struct walk *w, const struct node *node, struct st
     visit(w, node->inputs[0], perm ? -1 : at.rank - 1 - at.axis, at.rank);
 }
 
-// The axes of a Squeeze or Unsqueeze, an attribute or a constant; 0 if they are not known.
+// The axes of a Squeeze or Unsqueeze; 0 if they are not known.
 static size_t read_axes(struct walk *w, const struct node *node, int64_t axes[AXES_MAX]) {
-  const Onnx__AttributeProto *listed = node_attribute(node->proto, "axes");
-  if (listed && listed->n_ints <= AXES_MAX) {
-    for (size_t i = 0; i < listed->n_ints; i++)
-      axes[i] = listed->ints[i];
-    return listed->n_ints;
-  }
-  const Onnx__TensorProto *t =
-      node->n_inputs > 1 && node->inputs[1] >= 0 ? graph_constant(w->graph, node->inputs[1]) : NULL;
-  struct tensor view;
-  struct diag unused = {0};
-  float values[AXES_MAX];
-  if (!t || tensor_read(w->graph->model, t, w->arena, &view, &unused) != STATUS_OK ||
-      view.count > AXES_MAX || !tensor_to_float(&view, values))
-    return 0;
-  for (size_t i = 0; i < view.count; i++)
-    axes[i] = (int64_t)values[i];
-  return (size_t)view.count;
+  int count = graph_axes(w->graph, node, axes, AXES_MAX, w->arena);
+  return count > 0 ? (size_t)count : 0;
 }
 
 // The same as a mask, counted from the front of so many axes; 0 if they are not known.
