@@ -9,7 +9,6 @@
 #include "trace_updates.h"
 
 #include "gather.h"
-#include "tensor.h"
 
 #include <string.h>
 
