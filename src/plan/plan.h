@@ -293,7 +293,8 @@ bool plan_is_only_operand(struct graph *g, const struct plan *p, int v);
 int plan_input_scale(const struct plan *p, int n, int k);
 
 // The scale at which value v is stored under the scales of p's nodes: that of its producer's
-// outputs, or, of a constant, the one that all its readers agree on, else 0.
+// outputs, or, of a constant, the one that all its readers agree on, else 0. Products that read it
+// in the operand format do not count: that copy's scale is its operand_plan's.
 int plan_stored_scale(struct graph *g, const struct plan *p, int v);
 
 // The format that value v, an fp32 tensor, is stored in under the formats of p's nodes.

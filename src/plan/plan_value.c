@@ -173,12 +173,16 @@ int plan_stored_scale(struct graph *g, const struct plan *p, int v) {
     return narrow ? p->nodes[value->producer].output_scale : 0;
   }
   int agreed = 0;
+  bool any = false;
   for (int u = 0; u < value->n_uses; u++) {
     const struct use *use = &value->uses[u];
+    if (use->node >= 0 && plan_is_narrow_operand(g, p, use->node, use->index))
+      continue;  // it reads another copy, which has a scale of its own
     int scale = use->node >= 0 ? plan_input_scale(p, use->node, use->index) : 0;
-    if (u > 0 && scale != agreed)
+    if (any && scale != agreed)
       return 0;
     agreed = scale;
+    any = true;
   }
   return agreed;
 }

@@ -22,7 +22,7 @@ static struct planning *begin(void **state, int opset) {
       .max_zero_fraction = 0.1,
       .max_subnormal_fraction = 0.5,
   };
-  f->policy.scales = (struct scale_rule){.hysteresis = 2, .max_spread = 256};
+  f->policy.scales = (struct scale_rule){.margin = 1, .hysteresis = 2, .max_spread = 256};
   // As support_plan.h: an operation outweighs the QuantizeLinears of any small tensor.
   f->policy.target.matrix[FORMAT_FP16] = 1.0 / 16;
   f->policy.target.matrix[FORMAT_FP8E4M3FN] = f->policy.target.matrix[FORMAT_FP8E5M2] = 1;
@@ -400,6 +400,22 @@ static void a_value_that_rounds_beyond_its_products_format_is_no_operand(void **
   assert_int_equal(node_format(f, "y"), FORMAT_FP16);
 }
 
+// Its product reads it in fp16 at 2^-1, and it is stored in 8 bits alone, at their own scale.
+static void a_weight_that_is_only_an_operand_is_stored_at_no_other_scale(void **state) {
+  struct planning *f = begin(state, 19);
+  f->policy.scales.use = true;
+  build_input(&f->b, "x", "float[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){91000, 1000, 1000, 1000});
+  build_node(&f->b, "MatMul", "x w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  assert_true(made(f, "y")->narrow_operands);
+  int k = 1, w = value_id(&f->g, "w");
+  assert_true(plan_input_scale(&f->p, node_of(&f->g, "y"), k) < 0);
+  assert_int_equal(f->p.values[w].format, FORMAT_FP32);
+  assert_int_equal(f->p.values[w].scale_log2, 0);
+}
+
 static void float8_needs_opset_19(void **state) {
   struct planning *f = begin(state, 18);
   product(f);
@@ -594,6 +610,7 @@ int main(void) {
       TEST(values_that_vanish_or_were_not_seen_are_no_operands),
       TEST(a_weight_is_counted_exactly),
       TEST(a_value_that_rounds_beyond_its_products_format_is_no_operand),
+      TEST(a_weight_that_is_only_an_operand_is_stored_at_no_other_scale),
       TEST(float8_needs_opset_19),
       TEST(products_without_a_second_float_operand_are_left),
       TEST(a_product_that_gains_less_than_its_quantise_stays),
