@@ -21,9 +21,14 @@ static bool is_narrow(int elem_type) {
   return elem_type == FLOAT16 || elem_type == BFLOAT16;
 }
 
+// What an engine may not know at all: values of these types are carried as fp32 too.
+static bool is_carried(int elem_type) {
+  return is_narrow(elem_type) || elem_type == FLOAT4;
+}
+
 bool emulate_needed(const struct graph *g) {
   for (int v = 0; v < g->n_values; v++)
-    if (is_narrow(g->values[v].type.elem_type) || g->values[v].type.elem_type == FLOAT4)
+    if (is_carried(g->values[v].type.elem_type))
       return true;
   return false;
 }
@@ -63,11 +68,11 @@ static void widen_type(Onnx__TypeProto *type) {
     return;
   switch (type->value_case) {
   case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE:
-    if (is_narrow(type->tensor_type->elem_type))
+    if (is_carried(type->tensor_type->elem_type))
       type->tensor_type->elem_type = FLOAT;
     break;
   case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
-    if (is_narrow(type->sparse_tensor_type->elem_type))
+    if (is_carried(type->sparse_tensor_type->elem_type))
       type->sparse_tensor_type->elem_type = FLOAT;
     break;
   case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE: widen_type(type->sequence_type->elem_type); break;
@@ -139,7 +144,7 @@ static void decode_tensor(struct emulation *e, Onnx__TensorProto *t) {
 
 static enum status widen_tensor(void *context, Onnx__TensorProto *t) {
   struct emulation *e = context;
-  if (!is_narrow(t->data_type) && t->data_type != FLOAT4)
+  if (!is_carried(t->data_type))
     return STATUS_OK;
   if (is_decoded(e, t)) {
     decode_tensor(e, t);
@@ -240,14 +245,24 @@ static bool holds_narrow(const struct graph *g, int v) {
   return v >= 0 && g->values[v].type.kind == TYPE_TENSOR && is_narrow(g->values[v].type.elem_type);
 }
 
-// False for operators that take a narrow type and fp32 not at all (com.microsoft's MatMulPacked).
-static bool runs_in_float(const struct graph *g, const struct node *node) {
+static bool is_carried_value(const struct graph *g, int v) {
+  return v >= 0 && g->values[v].type.kind == TYPE_TENSOR && is_carried(g->values[v].type.elem_type);
+}
+
+// False for operators that take a type that is carried and fp32 not at all (com.microsoft's
+// MatMulPacked), and for those that round to float4 (Cast), which no Round stands for.
+static bool runs_in_float(const struct graph *g, int n) {
+  const struct node *node = &g->nodes[n];
   const struct schema *s = node->schema;
   for (int k = 0; s && k < node->n_inputs; k++)
-    if (holds_narrow(g, node->inputs[k]) && !takes_float(s, schema_input(s, k)))
+    if (is_carried_value(g, node->inputs[k]) && !takes_float(s, schema_input(s, k)))
       return false;
   for (int k = 0; s && k < node->n_outputs; k++)
-    if (holds_narrow(g, node->outputs[k]) && !takes_float(s, schema_output(s, k)))
+    if (is_carried_value(g, node->outputs[k]) && !takes_float(s, schema_output(s, k)))
+      return false;
+  for (int k = 0; k < node->n_outputs; k++)
+    if (is_carried_value(g, node->outputs[k]) && !holds_narrow(g, node->outputs[k]) &&
+        !result_is_rounded(g, n))
       return false;
   return true;
 }
@@ -314,21 +329,35 @@ static enum status decode_weight(struct emulation *e, int n, Onnx__TensorProto *
   return STATUS_OK;
 }
 
+// Whether an initializer was read, and only by decoded nodes.
+static bool read_by_decoded_alone(const struct emulation *e, const bool *decoded, int scope,
+                                  const char *name) {
+  int v = map_get(&e->graph->names, scope, text_of(name));
+  const struct value *value = v >= 0 ? &e->graph->values[v] : NULL;
+  if (!value || !value->initializer || value->n_uses == 0)
+    return false;
+  for (int u = 0; u < value->n_uses; u++)
+    if (value->uses[u].node < 0 || !decoded[value->uses[u].node])
+      return false;
+  return true;
+}
+
 // Engines stumble over initializers that nobody reads: drops those that only decoded nodes read.
+// One that is listed as an input is none any more, or a session would ask for it.
 static void drop_unread(struct emulation *e, const bool *decoded, int scope) {
   Onnx__GraphProto *graph = e->graph->scopes[scope].graph;
+  if (!graph)
+    return;
   size_t kept = 0;
-  for (size_t i = 0; graph && i < graph->n_initializer; i++) {
-    int v = map_get(&e->graph->names, scope, text_of(graph->initializer[i]->name));
-    const struct value *value = v >= 0 ? &e->graph->values[v] : NULL;
-    bool read = !value || value->n_uses == 0;
-    for (int u = 0; !read && u < value->n_uses; u++)
-      read = value->uses[u].node < 0 || !decoded[value->uses[u].node];
-    if (read)
+  for (size_t i = 0; i < graph->n_input; i++)
+    if (!read_by_decoded_alone(e, decoded, scope, graph->input[i]->name))
+      graph->input[kept++] = graph->input[i];
+  graph->n_input = kept;
+  kept = 0;
+  for (size_t i = 0; i < graph->n_initializer; i++)
+    if (!read_by_decoded_alone(e, decoded, scope, graph->initializer[i]->name))
       graph->initializer[kept++] = graph->initializer[i];
-  }
-  if (graph)
-    graph->n_initializer = kept;
+  graph->n_initializer = kept;
 }
 
 // Puts Constants with the weights in place of the DequantizeLinears, while tensors are as they
@@ -345,6 +374,7 @@ static enum status decode_weights(struct emulation *e) {
     node->op_type = arena_strdup(e->arena, "Constant");
     e->graph->nodes[n].op = node->op_type;
     node->n_input = node->n_attribute = 0;
+    e->graph->nodes[n].n_inputs = 0;
     proto_add_tensor(e->arena, node, "value", weight);
     decoded[n] = any = true;
   }
@@ -361,7 +391,7 @@ static enum status emulate_node(struct emulation *e, int n, Onnx__NodeProto **li
     emulate_on_bits(e, n, list, count);
     return STATUS_OK;
   }
-  if (!runs_in_float(g, node)) {
+  if (!runs_in_float(g, n)) {
     diag_at(e->diag, e->model->path, graph_node_label(g, n), NULL);
     return diag_fail(e->diag, STATUS_MODEL, "a %s cannot be run with narrow types carried as fp32",
                      node->proto->op_type);

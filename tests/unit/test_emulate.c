@@ -305,16 +305,63 @@ static void emulate_decodes_weights_that_the_engine_cannot(void **state) {
   assert_int_equal(rounds(f), 1);
 }
 
-static void emulate_refuses_blocks_with_too_few_scales(void **state) {
+static void emulate_asks_for_no_weight_that_was_listed_as_an_input(void **state) {
   struct planning *f = *state;
-  weight_in_blocks(f, "float16[1,2]", (uint16_t[]){0x3C00, 0x4000}, 2);
+  build_input(&f->b, "w", "float4e2m1[3,2]");
+  build_input(&f->b, "s", "float16[2,2]");
+  weight_in_blocks(f, "float16[2,2]", (uint16_t[]){0x3C00, 0x4000, 0x3800, 0x3400}, 4);
+  carry(f);
+  expect_no_narrow_type(f);
+  assert_int_equal(f->changed.proto->graph->n_input, 1);
+  assert_string_equal(f->changed.proto->graph->input[0]->name, "x");
+}
+
+static void refuse(struct planning *f, const char *message) {
   planning_index(f);
   f->changed = clone_model(&f->m, &f->arena);
   struct graph index;
   assert_int_equal(graph_build(&index, &f->changed, f->schemas, &f->arena, &f->d), STATUS_OK);
   assert_int_equal(emulate_model(&f->changed, &index, false, &f->arena, &f->d), STATUS_MODEL);
-  assert_non_null(strstr(f->d.message, "not as many scales as blocks"));
+  assert_non_null(strstr(f->d.message, message));
   diag_clear(&f->d);
+}
+
+// A caller may give another weight: s is listed not, so that w may be overridden.
+static void emulate_refuses_what_it_cannot_decode(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "w", "float4e2m1[3,2]");
+  weight_in_blocks(f, "float16[2,2]", (uint16_t[]){0x3C00, 0x4000, 0x3800, 0x3400}, 4);
+  refuse(f, "a DequantizeLinear cannot be run");
+}
+
+static void emulate_refuses_to_round_to_4_bits(void **state) {
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 23;
+  build_input(&f->b, "x", "float[2]");
+  build_int(&f->b, build_node(&f->b, "Cast", "x", "c"), "to", 23);
+  build_int(&f->b, build_node(&f->b, "Cast", "c", "y"), "to", FLOAT);
+  build_output(&f->b, "y", "float[2]");
+  refuse(f, "a Cast cannot be run");
+}
+
+static void emulate_carries_constants_of_4_bits(void **state) {
+  static const uint8_t codes[] = {0x12, 0xF7};  // 1 0.5, 6 -6
+  struct planning *f = *state;
+  f->b.model->opset_import[0]->version = 23;
+  build_raw(&f->b, "w", "float4e2m1[4]", codes, sizeof codes);
+  build_node(&f->b, "Identity", "w", "i");
+  build_int(&f->b, build_node(&f->b, "Cast", "i", "y"), "to", FLOAT);
+  build_output(&f->b, "y", "float[4]");
+  carry(f);
+  expect_no_narrow_type(f);
+  assert_memory_equal(emitted_initializer(f, "w")->raw_data.data, ((float[]){1, 0.5f, 6, -6}),
+                      4 * sizeof(float));
+}
+
+static void emulate_refuses_blocks_with_too_few_scales(void **state) {
+  struct planning *f = *state;
+  weight_in_blocks(f, "float16[1,2]", (uint16_t[]){0x3C00, 0x4000}, 2);
+  refuse(f, "not as many scales as blocks");
 }
 
 int main(void) {
@@ -322,6 +369,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(emulate_leaves_a_wide_model_alone),
       TEST(emulate_decodes_weights_that_the_engine_cannot),
+      TEST(emulate_asks_for_no_weight_that_was_listed_as_an_input),
+      TEST(emulate_refuses_what_it_cannot_decode),
+      TEST(emulate_refuses_to_round_to_4_bits),
+      TEST(emulate_carries_constants_of_4_bits),
       TEST(emulate_refuses_blocks_with_too_few_scales),
       TEST(emulate_carries_every_declaration_and_constant_as_float),
       TEST(emulate_rounds_what_computes_and_not_what_moves),
