@@ -181,21 +181,46 @@ static bool has_one_type(const struct node *node) {
   return node_is(node, "RMSNormalization");
 }
 
+// The variables that have one type with output k's: its own, and the one that it follows. 0: output
+// k follows none, or itself. *stays: what it follows does not change its type.
+static uint64_t variables_of_output(const struct graph *g, int n, int k, bool *stays) {
+  int own, followed;
+  *stays = false;
+  if (!follows(g, n, k, &own, &followed))
+    return 0;
+  *stays = followed == TYPE_STAYS;
+  return 1ull << own | (*stays ? 0 : 1ull << followed);
+}
+
+// `vars` and all that has one type with any of them. *stays: with what does not change its type.
+static uint64_t of_one_type(const struct graph *g, int n, uint64_t vars, bool *stays) {
+  uint64_t before;
+  *stays = false;
+  do {
+    before = vars;
+    for (int k = 0; k < g->nodes[n].n_outputs; k++) {
+      bool one_stays;
+      uint64_t linked = variables_of_output(g, n, k, &one_stays);
+      if (!(linked & vars))
+        continue;
+      vars |= linked;
+      *stays = *stays || one_stays;
+    }
+  } while (vars != before);
+  return vars;
+}
+
 // The variables that must be narrow if the node's main one is, itself included; 0: it cannot be.
 static uint64_t narrow_together(const struct graph *g, int n) {
-  int main_var = plan_main_variable(g, n), own, followed;
+  int main_var = plan_main_variable(g, n);
   if (main_var < 0)
     return 0;
   uint64_t together = 1ull << main_var;
   for (int k = 0; k < g->nodes[n].n_inputs && has_one_type(&g->nodes[n]); k++)
     together |= 1ull << schema_input(g->nodes[n].schema, k)->var;
-  for (int k = 0; k < g->nodes[n].n_outputs; k++)
-    if (follows(g, n, k, &own, &followed) && (own == main_var || followed == main_var)) {
-      if (followed == TYPE_STAYS)
-        return 0;
-      together |= 1ull << own | 1ull << followed;
-    }
-  return together;
+  bool stays;
+  together = of_one_type(g, n, together, &stays);
+  return stays ? 0 : together;
 }
 
 bool plan_operator_takes(const struct graph *g, int n, enum format_id f) {
@@ -275,13 +300,12 @@ enum status allow_wide_variables(struct planner *pl, int n, struct diag *d) {
   for (int k = 0; k < node->n_outputs; k++)
     if (has_type_of_sums(node, k))
       out->wide_vars |= 1ull << schema_output(node->schema, k)->var;
-  int own, followed;
-  for (int k = 0; k < node->n_outputs; k++)
-    if (follows(pl->graph, n, k, &own, &followed)) {
-      uint64_t both = 1ull << own | (followed == TYPE_STAYS ? 0 : 1ull << followed);
-      if (followed == TYPE_STAYS || out->wide_vars & both)
-        out->wide_vars |= both;
-    }
+  bool stays;
+  for (int k = 0; k < node->n_outputs; k++) {
+    uint64_t linked = variables_of_output(pl->graph, n, k, &stays);
+    out->wide_vars |= stays ? linked : 0;
+  }
+  out->wide_vars = of_one_type(pl->graph, n, out->wide_vars, &stays);
   return STATUS_OK;
 }
 

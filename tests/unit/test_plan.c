@@ -172,6 +172,31 @@ static void plan_keeps_an_output_whose_type_stays(void **state) {
   assert_int_equal(node_format(f, "y"), FORMAT_FP16);
 }
 
+// Found by fuzz_graph: present_value has the type of query, and that of past_key, which stays fp32;
+// so does the output then, which has that of query too.
+static void plan_gives_one_type_to_all_that_follow_from_each_other(void **state) {
+  for (int wide = 0; wide < 2; wide++) {
+    struct planning *f = *state;
+    build_opset(&f->b, "com.microsoft", 1);
+    build_input(&f->b, "x", "float[2,2]");
+    build_input(&f->b, "key", "float[2,2]");
+    build_input(&f->b, "i", "int32[2]");
+    build_node(&f->b, "MatMul", "x x", "query");
+    build_node(&f->b, "com.microsoft.DynamicSparseAttention", "query _ _ key _ _ _ i i i i",
+               "y _ value");
+    build_node(&f->b, "MatMul", "y value", "z");
+    build_output(&f->b, "z", "float[2,2]");
+    planning_index(f);
+    struct diag d = {0};
+    assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
+    planning_see(f, "key", (float[]){wide ? 1e6f : 1}, 1);
+    planning_rewrite(f);
+    assert_int_equal(node_format(f, "y"), wide ? FORMAT_FP32 : FORMAT_FP16);
+    planning_tear_down(state);
+    planning_set_up(state);
+  }
+}
+
 // The bits of a narrow value are others, and fewer.
 static void plan_keeps_what_sees_bits_in_fp32(void **state) {
   struct planning *f = *state;
@@ -687,6 +712,7 @@ int main(void) {
       TEST(plan_leaves_doubles_and_integers_alone),
       TEST(plan_narrows_what_is_no_optional_only_with_what_it_is_got_from),
       TEST(plan_keeps_an_output_whose_type_stays),
+      TEST(plan_gives_one_type_to_all_that_follow_from_each_other),
       TEST(plan_keeps_what_sees_bits_in_fp32),
       TEST(plan_keeps_casts_of_the_author),
       TEST(plan_keeps_conv_out_of_bf16_before_opset_22),
