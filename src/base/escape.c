@@ -60,7 +60,7 @@ static size_t print_conversion(const char *format, va_list *arguments, FILE *out
     break;
   case 'f':
   case 'g': fprintf(out, one, va_arg(*arguments, double)); break;
-  default: assert(!"a conversion that escape_printf knows");
+  default: assert(false);  // no other conversion is known here
   }
   return length;
 }
