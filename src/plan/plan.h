@@ -274,7 +274,8 @@ bool plan_is_identity(const struct plan *p);
 // The format that input `k` of node `n` wants under the plan: the node's format where the schema
 // puts a float tensor there that is fp32 in the source and not in wide_vars, else FORMAT_FP32 (fp32
 // in the source) or FORMAT_COUNT (not an fp32 tensor: not ours to change; or a narrow operand,
-// which comes from a DequantizeLinear). Likewise for outputs.
+// which comes from a DequantizeLinear; or taken as it is stored, by a Shape or an author's Cast).
+// Likewise for outputs.
 enum format_id plan_input_format(const struct graph *g, const struct plan *p, int n, int k);
 enum format_id plan_output_format(const struct graph *g, const struct plan *p, int n, int k);
 
@@ -315,6 +316,15 @@ struct copy plan_wanted_copy(const struct graph *g, const struct plan *p, int v,
 // arena. p's values must have their formats. Which of them is the stored one, p->values[v] says.
 size_t plan_copies(const struct graph *g, const struct plan *p, int v, struct copy **copies,
                    struct arena *a);
+
+// The copy of v that the model has besides the stored one: v is what a Cast of the author's makes
+// of a value in fp16 or bf16, so that who wants v in that format reads that value. False if there
+// is none, or if a body reads v, where the value's name might mean another.
+bool plan_given_copy(const struct graph *g, int v, struct copy *given);
+
+// Whether node n is such a Cast, and under the plan all its readers read that value instead: then
+// it is left out. p's values must have their formats.
+bool plan_drops_cast(const struct graph *g, const struct plan *p, int n);
 
 // How a copy of v that is not the stored one is made: from which copy, and whether by a
 // multiplication (a scale node) or by a Cast. A factor is multiplied in fp32, where it is exact, or

@@ -396,11 +396,13 @@ static void add_memory(const struct costs *c, struct plan *p, int v, const struc
   double count = c->elements[v] * (constant ? 1 : c->productions[v]);
   double before = count * element_bytes(c->graph, v, FORMAT_COUNT), after = before;
   struct copy stored = {p->values[v].format, p->values[v].scale_log2};
-  if (plan_is_only_operand(c->graph, p, v) || (constant && n > 0))
+  const struct value *value = &c->graph->values[v];
+  bool dropped = value->origin == ORIGIN_NODE && plan_drops_cast(c->graph, p, value->producer);
+  if (plan_is_only_operand(c->graph, p, v) || (constant && n > 0) || dropped)
     after = 0;
   else if (considered && !constant)
     after = count * element_bytes(c->graph, v, stored.format);
-  for (size_t i = 0; considered && i < n; i++)
+  for (size_t i = 0; considered && !dropped && i < n; i++)
     if (constant || !copy_equal(copies[i], stored))
       after += count * element_bytes(c->graph, v, copies[i].format);
   if (p->values[v].operand)
@@ -442,8 +444,10 @@ static void add_copies(const struct costs *c, struct plan *p, int v, const struc
   if (!stored->considered || graph_constant(c->graph, v))
     return;
   struct made made = {0};
-  made.copies = arena_grow(a, NULL, &made.capacity, 1, sizeof *made.copies);
+  made.copies = arena_grow(a, NULL, &made.capacity, 2, sizeof *made.copies);
   made.copies[made.count++] = (struct copy){stored->format, stored->scale_log2};
+  if (plan_given_copy(c->graph, v, &made.copies[made.count]))
+    made.count++;
   for (size_t i = 0; i < n; i++)
     add_copy(c, p, v, copies[i], &made, a);
   if (stored->operand) {  // a QuantizeLinear costs what a Cast does
@@ -479,12 +483,15 @@ void costs_sum(const struct costs *c, struct plan *p, const uint8_t *allowed, st
   *total = (struct plan_costs){.target = c->target->name, .target_version = c->target->version};
   for (int n = 0; n < p->n_nodes; n++) {
     const struct node_plan *node = &p->nodes[n];
-    struct node_cost after = costs_node(c, p, n), before = cost_of(c, p, n, FORMAT_FP32);
+    struct node_cost before = cost_of(c, p, n, FORMAT_FP32), after = {0, 0};
+    bool dropped = plan_drops_cast(c->graph, p, n);
+    if (!dropped)
+      after = costs_node(c, p, n);
     total->time_before += before.time;
     total->time_after += after.time;
     total->traffic_before += before.bytes;
     total->traffic_after += after.bytes;
-    unable += allowed[n] == wide_only ? before.time : 0;
+    unable += allowed[n] == wide_only && !dropped ? before.time : 0;
     total->left_wide += node->format == FORMAT_FP32 && node->reason == REASON_BOUNDARY;
   }
   struct arena scratch = {0};

@@ -159,8 +159,12 @@ static void add_value(struct cutting *s, int v) {
     return;
   find_readers(s, v);
   struct place stored = place_stored(s, v);
+  struct copy given = {FORMAT_COUNT, 0};
+  plan_given_copy(g, v, &given);
   for (int i = 0; i < s->plan->n_ladder; i++) {
     enum format_id f = s->plan->ladder[i];
+    if (f == given.format)
+      continue;
     charge_cast(s, stored, f, fixed_point(s, costs_cast(s->costs, v, stored.narrow, f)),
                 fixed_point(s, costs_cast(s->costs, v, stored.wide, f)));
   }

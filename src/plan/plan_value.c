@@ -73,10 +73,75 @@ bool plan_reads_shape_only(const struct node *node) {
   return node_is(node, "Shape") || node_is(node, "Size");
 }
 
+// ---- Casts of the author ----
+
+// The types to which a Cast from a narrow format gives what one from fp32 gives.
+static bool casts_exactly_to(int elem_type) {
+  switch (elem_type) {
+  case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__BOOL:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__INT8:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__INT16:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__INT32:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__INT64:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__UINT8:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__UINT16:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__UINT32:
+  case ONNX__TENSOR_PROTO__DATA_TYPE__UINT64: return true;
+  default: return false;
+  }
+}
+
+// A Cast that is not narrow itself takes what a node made in whatever format that is stored: from
+// there to fp32 nothing would be rounded. A constant or input is rounded for others, not for it.
+static bool casts_as_stored(const struct graph *g, const struct plan *p, int n) {
+  const struct node *node = &g->nodes[n];
+  int v = node->n_inputs == 1 ? node->inputs[0] : -1, out = node->outputs[0];
+  return node_is(node, "Cast") && p->nodes[n].format == FORMAT_FP32 && v >= 0 && out >= 0 &&
+         graph_is_fp32(g, v) && g->values[v].origin == ORIGIN_NODE && !graph_is_constant(g, v) &&
+         g->values[out].type.kind == TYPE_TENSOR && casts_exactly_to(g->values[out].type.elem_type);
+}
+
+bool plan_given_copy(const struct graph *g, int v, struct copy *given) {
+  const struct value *value = &g->values[v];
+  const struct node *cast = value->origin == ORIGIN_NODE ? &g->nodes[value->producer] : NULL;
+  if (!graph_is_fp32(g, v) || !cast || !node_is(cast, "Cast") || cast->n_inputs != 1 ||
+      cast->inputs[0] < 0)
+    return false;
+  const struct type *from = &g->values[cast->inputs[0]].type;
+  if (from->kind != TYPE_TENSOR || (from->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
+                                    from->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16))
+    return false;
+  for (int u = 0; u < value->n_uses; u++)
+    if (value->uses[u].node >= 0 && g->nodes[value->uses[u].node].scope != value->scope)
+      return false;
+  *given = (struct copy){format_from_onnx(from->elem_type)->id, 0};
+  return true;
+}
+
+bool plan_drops_cast(const struct graph *g, const struct plan *p, int n) {
+  const struct node *node = &g->nodes[n];
+  int v = node->n_outputs == 1 ? node->outputs[0] : -1;
+  struct copy given;
+  if (v < 0 || p->nodes[n].format != FORMAT_FP32 || p->values[v].operand ||
+      !plan_given_copy(g, v, &given))
+    return false;
+  const struct value *value = &g->values[v];
+  for (int u = 0; u < value->n_uses; u++)
+    if (!copy_equal(plan_wanted_copy(g, p, v, &value->uses[u]), given))
+      return false;
+  return value->n_uses > 0;
+}
+
+// ---- what nodes read and values are stored in ----
+
 // The format that node n takes input k in, wherever it comes from.
 static enum format_id taken_format(const struct graph *g, const struct plan *p, int n, int k) {
   const struct node *node = &g->nodes[n];
-  if (plan_reads_shape_only(node))
+  if (plan_reads_shape_only(node) || casts_as_stored(g, p, n))
     return FORMAT_COUNT;
   return wanted_format(g, p, n, node->inputs[k],
                        node->schema ? schema_input(node->schema, k) : NULL);
@@ -191,6 +256,10 @@ int plan_stored_scale(struct graph *g, const struct plan *p, int v) {
 struct copy plan_wanted_copy(const struct graph *g, const struct plan *p, int v,
                              const struct use *use) {
   const struct value *value = &g->values[v];
+  if (use->node >= 0 && casts_as_stored(g, p, use->node) && p->values[v].scale_log2 == 0)
+    return (struct copy){p->values[v].format, 0};
+  if (use->node >= 0 && casts_as_stored(g, p, use->node))
+    return (struct copy){FORMAT_FP32, 0};
   if (use->node >= 0)
     return (struct copy){plan_input_format(g, p, use->node, use->index),
                          plan_input_scale(p, use->node, use->index)};

@@ -22,6 +22,7 @@ struct rewrite {
   struct map names;    // every name of a value or node, in every scope, and those made here
   struct added_node *added;
   size_t n_added, capacity_added;
+  bool *dropped;                  // per node: it is left out
   int *first_added, *last_added;  // per value: chain of the nodes placed behind it
   size_t *initializer_capacity;   // per scope: of its list of initializers; 0: not lengthened yet
 };
@@ -30,7 +31,7 @@ struct rewrite {
 typedef enum status pass_run(struct rewrite *w, struct diag *d);
 
 pass_run pass_quantise_weights, pass_weights, pass_constants, pass_type_attributes, pass_casts,
-    pass_devices, pass_quantise, pass_interface, pass_metadata;
+    pass_author_casts, pass_devices, pass_quantise, pass_interface, pass_metadata;
 
 // A name for value v's copy that no scope has yet: "<name>__fp16", then "<name>__fp16_2"; at a
 // scale "<name>__fp16_times_2^-4".

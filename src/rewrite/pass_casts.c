@@ -119,6 +119,9 @@ static void cast_value(struct rewrite *w, int v) {
   } else {
     add_copy(&copies, copies.stored, value->name);
   }
+  struct copy given;
+  if (plan_given_copy(w->graph, v, &given))
+    add_copy(&copies, given, w->graph->nodes[value->producer].proto->input[0]);
   for (int u = 0; u < value->n_uses; u++) {
     const struct use *use = &value->uses[u];
     struct copy wanted = plan_wanted_copy(w->graph, w->plan, v, use);

@@ -1,9 +1,7 @@
 // Nodes whose output type is written in an attribute (ConstantOfShape's `value`, `dtype` of the
 // random generators, `to` of a Cast that follows): the attribute says the narrow type. Which
 // attribute that is, the operator table says. Attention takes its softmax in the type of its inputs
-// unless softmax_precision says otherwise, so a narrow one is told to take it in fp32, as it was. A
-// Cast that is left with nothing to do, since what it reads is as narrow, becomes an Identity: ONNX
-// Runtime 1.30 puts Casts of no type around one of float16 to float16, and does not load it.
+// unless softmax_precision says otherwise, so a narrow one is told to take it in fp32, as it was.
 #include "pass.h"
 #include "proto.h"
 #include "tensor.h"
@@ -44,25 +42,6 @@ static void keep_softmax_wide(struct rewrite *w, const struct node *node) {
     proto_add_int(w->arena, node->proto, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
 }
 
-static void drop_idle_cast(struct rewrite *w, int n) {
-  const struct node *node = &w->graph->nodes[n];
-  if (!node_is(node, "Cast"))
-    return;
-  enum format_id planned = plan_output_format(w->graph, w->plan, n, 0);
-  int v = node->inputs[0], out = node->outputs[0];
-  if (planned == FORMAT_COUNT && out < 0)
-    return;
-  int makes =
-      planned != FORMAT_COUNT ? formats[planned].onnx_type : w->graph->values[out].type.elem_type;
-  int reads = graph_is_fp32(w->graph, v)
-                  ? formats[plan_input_format(w->graph, w->plan, n, 0)].onnx_type
-                  : w->graph->values[v].type.elem_type;
-  if (reads != makes)
-    return;
-  node->proto->op_type = arena_strdup(w->arena, "Identity");
-  node->proto->n_attribute = 0;
-}
-
 enum status pass_type_attributes(struct rewrite *w, struct diag *d) {
   for (int n = 0; n < w->graph->n_nodes; n++) {
     const struct node *node = &w->graph->nodes[n];
@@ -77,7 +56,6 @@ enum status pass_type_attributes(struct rewrite *w, struct diag *d) {
       if (f != FORMAT_COUNT && f != FORMAT_FP32)
         TRY(write_type(w, n, rule->attribute, f, d));
     }
-    drop_idle_cast(w, n);
   }
   return STATUS_OK;
 }

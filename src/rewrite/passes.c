@@ -25,6 +25,7 @@ static const struct {
     {"constants", pass_constants, false},
     {"type_attributes", pass_type_attributes, false},
     {"casts", pass_casts, false},
+    {"author_casts", pass_author_casts, false},
     {"quantise", pass_quantise, false},
     {"devices", pass_devices, false},
     {"interface", pass_interface, true},
@@ -247,7 +248,8 @@ static void splice_scopes(struct rewrite *w) {
     struct scope *scope = &g->scopes[s];
     for (int i = 0; i < scope->n_nodes; i++) {
       const struct node *node = &g->nodes[scope->order[i]];
-      lists[s].nodes[lists[s].count++] = node->proto;
+      if (!w->dropped[scope->order[i]])
+        lists[s].nodes[lists[s].count++] = node->proto;
       for (int k = 0; k < node->n_outputs; k++)
         if (node->outputs[k] >= 0)
           splice_added(w, &lists[s], node->outputs[k]);
@@ -306,6 +308,7 @@ enum status rewrite_model(struct model *m, struct graph *g, const struct plan *p
       .plan = p,
       .arena = a,
       .report = report,
+      .dropped = arena_array(a, (size_t)g->n_nodes, sizeof *w.dropped),
       .first_added = arena_array(a, values, sizeof *w.first_added),
       .last_added = arena_array(a, values, sizeof *w.last_added),
       .initializer_capacity = arena_array(a, (size_t)g->n_scopes, sizeof *w.initializer_capacity),

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FLOAT = 1, INT64 = 7, DOUBLE = 11, FLOAT16 = 10, BFLOAT16 = 16 };
+enum { FLOAT = 1, INT64 = 7, STRING = 8, FLOAT16 = 10, DOUBLE = 11, BFLOAT16 = 16 };
 
 static void input_and_weights(struct planning *f) {
   build_input(&f->b, "x", "float[2,2]");
@@ -558,6 +558,116 @@ static void rewrite_keeps_casts_of_the_author(void **state) {
   assert_true(plan_is_identity(&f->p));
 }
 
+// ---- Casts of the author ----
+
+// A product between Casts of the author's, from and to fp16.
+static void mixed_product(struct planning *f) {
+  build_input(&f->b, "x", "float16[2,2]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_int(&f->b, build_node(&f->b, "Cast", "x", "wide"), "to", FLOAT);
+  build_value_info(&f->b, "wide", "float[2,2]");
+  build_node(&f->b, "MatMul", "wide w", "y");
+  build_int(&f->b, build_node(&f->b, "Cast", "y", "z"), "to", FLOAT16);
+  build_output(&f->b, "z", "float16[2,2]");
+}
+
+static void rewrite_reads_what_the_author_widened_before_the_cast(void **state) {
+  struct planning *f = *state;
+  mixed_product(f);
+  planning_all(f);
+  assert_int_equal(node_format(f, "y"), FORMAT_FP16);
+  same_list(emitted_node(f, "y")->input, 2, "x w");
+  same_list(emitted_node(f, "z")->input, 1, "y");
+  assert_int_equal(emitted_count(f, "Cast"), 0);  // the second has nothing left to do
+  assert_int_equal(emitted_count(f, "Identity"), 1);
+  assert_int_equal(f->report.casts, 0);
+  assert_true(graph_lookup(&f->emitted, 0, "wide") < 0);
+  for (size_t i = 0; i < f->changed.proto->graph->n_value_info; i++)
+    assert_string_not_equal(f->changed.proto->graph->value_info[i]->name, "wide");
+  assert_float_equal(f->p.costs.casts, 0, 0);
+}
+
+// In bf16, say, which is not what the author had.
+static void rewrite_casts_what_the_author_widened_from_another_format(void **state) {
+  struct planning *f = *state;
+  mixed_product(f);
+  planning_ladder(f, FORMAT_BF16, FORMAT_COUNT);
+  planning_all(f);
+  assert_int_equal(node_format(f, "y"), FORMAT_BF16);
+  same_list(emitted_node(f, "y")->input, 2, "wide__bf16 w");
+  same_list(emitted_node(f, "z")->input, 1, "y");
+  assert_int_equal(emitted_count(f, "Cast"), 3);
+}
+
+static void rewrite_keeps_casts_of_the_author_that_others_read(void **state) {
+  for (int given_out = 0; given_out < 2; given_out++) {
+    struct planning *f = *state;
+    mixed_product(f);
+    if (given_out) {
+      build_output(&f->b, "wide", "float[2,2]");
+    } else {
+      build_node(&f->b, "Exp", "wide", "e");
+      build_output(&f->b, "e", "float[2,2]");
+    }
+    planning_all(f);
+    assert_int_equal(node_format(f, "y"), FORMAT_FP16);
+    same_list(emitted_node(f, "y")->input, 2, "x w");
+    assert_int_equal(emitted_count(f, "Cast"), 1);
+    assert_int_equal(emitted_type(f, "wide"), FLOAT);
+    planning_tear_down(state);
+    planning_set_up(state);
+  }
+}
+
+// There its name may be another value's.
+static void rewrite_casts_for_bodies_what_the_author_widened(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float16[2,2]");
+  build_input(&f->b, "go", "bool[]");
+  build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
+  build_int(&f->b, build_node(&f->b, "Cast", "x", "wide"), "to", FLOAT);
+  Onnx__NodeProto *n = build_node(&f->b, "If", "go", "y");
+  build_graph_begin(&f->b, n, "then_branch");
+  build_node(&f->b, "Identity", "go", "x");
+  build_node(&f->b, "MatMul", "wide w", "t");
+  build_node(&f->b, "MatMul", "t w", "t2");
+  build_output(&f->b, "t2", "float[2,2]");
+  build_graph_end(&f->b);
+  build_graph_begin(&f->b, n, "else_branch");
+  build_node(&f->b, "MatMul", "w w", "e");
+  build_output(&f->b, "e", "float[2,2]");
+  build_graph_end(&f->b);
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  int cast = graph_lookup(&f->emitted, 0, "wide__fp16");
+  assert_true(cast >= 0);
+  assert_int_equal(f->emitted.values[cast].n_uses, 1);
+}
+
+// What is stored narrow is cast from there, to whatever the author wanted; at a scale, and to text,
+// from fp32. A constant that others have in fp16 is not rounded for it.
+static void rewrite_lets_the_authors_casts_read_what_is_stored(void **state) {
+  struct planning *f = *state;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "h");
+  build_int(&f->b, build_node(&f->b, "Cast", "h", "i"), "to", INT64);
+  build_int(&f->b, build_node(&f->b, "Cast", "h", "d"), "to", DOUBLE);
+  build_int(&f->b, build_node(&f->b, "Cast", "h", "text"), "to", STRING);
+  build_int(&f->b, build_node(&f->b, "Cast", "w", "dw"), "to", DOUBLE);
+  build_node(&f->b, "MatMul", "h w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  build_output(&f->b, "i", "int64[2,2]");
+  build_output(&f->b, "d", "double[2,2]");
+  build_output(&f->b, "dw", "double[2,2]");
+  build_output(&f->b, "text", "string[2,2]");
+  planning_all(f);
+  assert_int_equal(node_format(f, "h"), FORMAT_FP16);
+  same_list(emitted_node(f, "i")->input, 1, "h");
+  same_list(emitted_node(f, "d")->input, 1, "h");
+  same_list(emitted_node(f, "text")->input, 1, "h__fp32");
+  assert_int_equal(emitted_type(f, emitted_node(f, "dw")->input[0]), FLOAT);
+}
+
 static void plan_of_a_pinned_model_is_the_identity(void **state) {
   struct planning *f = *state;
   input_and_weights(f);
@@ -686,6 +796,11 @@ int main(void) {
       TEST(rewrite_leaves_other_types_and_empty_inputs_alone),
       TEST(rewrite_leaves_resize_scales_and_regions_alone),
       TEST(rewrite_keeps_casts_of_the_author),
+      TEST(rewrite_reads_what_the_author_widened_before_the_cast),
+      TEST(rewrite_casts_what_the_author_widened_from_another_format),
+      TEST(rewrite_keeps_casts_of_the_author_that_others_read),
+      TEST(rewrite_casts_for_bodies_what_the_author_widened),
+      TEST(rewrite_lets_the_authors_casts_read_what_is_stored),
       TEST(plan_of_a_pinned_model_is_the_identity),
       TEST(plan_of_a_converted_model_is_the_identity),
       TEST(rewrite_made_twice_is_the_same),
