@@ -75,6 +75,23 @@ static void print_note(void *out, const char *id, const char *text) {
   escape_printf(out, "note         %s\n", text);
 }
 
+// Where nothing was to convert, the author may have done it before.
+static void print_narrow_already(const struct run *r, FILE *out) {
+  int floats = 0, narrow = 0;
+  for (int v = 0; v < r->graph.n_values; v++) {
+    const struct type *type = &r->graph.values[v].type;
+    bool wide = graph_is_fp32(&r->graph, v);
+    bool half =
+        type->kind == TYPE_TENSOR && (type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
+                                      type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16);
+    floats += wide || half;
+    narrow += half;
+  }
+  if (narrow > 0)
+    escape_printf(out, "note         %d of the model's %d float tensors %s in 16 bits already\n",
+                  narrow, floats, narrow == 1 ? "is" : "are");
+}
+
 static void print_result(const struct run *r, const char *output, FILE *out) {
   if (r->has_verdict)
     print_not_finite(&r->verdict, out);
@@ -83,6 +100,8 @@ static void print_result(const struct run *r, const char *output, FILE *out) {
     plan_limits_each(&r->plan, &r->graph, print_limit, &lines);
   if (r->has_verdict || summary_was_applied(r))
     escape_printf(out, "result       %s\n", result_text(r));
+  if (plan_is_identity(&r->plan) && !r->plan.tf32)
+    print_narrow_already(r, out);
   drawbacks_each(&r->plan, print_drawback, out);
   if (r->has_verdict)
     verdict_drawbacks_each(&r->verdict, engine_info(r->engine)->version, print_drawback, out);

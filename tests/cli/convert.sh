@@ -199,6 +199,13 @@ test_io_narrow_changes_the_interface_and_keep_does_not() {
   matches out '^outputs +logits +float16 +\[.*\]$'
 }
 
+test_what_is_in_16_bits_already_is_said() {
+  narrowcast convert "$digits/digits.onnx" --data "$digits/samples" -o half.onnx >out
+  lacks out 'in 16 bits already'
+  narrowcast convert half.onnx --random 1 -o again.onnx >out
+  has out 'result       unchanged' "float tensors are in 16 bits already"
+}
+
 test_refusal_names_output_amount_sample_and_tensor() {
   strict relative_l2
   with_code 1 convert "$model" --policy ./strict.json --data "$data" -o y.onnx
