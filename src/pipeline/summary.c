@@ -143,7 +143,7 @@ void summary_text(struct run *r, const char *output, FILE *out) {
   if (plan_is_identity(&r->plan))
     escape_printf(out, "cost         none: nothing is narrow%s\n",
                   summary_was_applied(r) ? ", the model is copied unchanged" : "");
-  else if (r->rewrite.bytes_before || r->rewrite.casts)
+  else if (r->rewrite.bytes_before || r->rewrite.casts || r->rewrite.author_casts)
     summary_print_cost(r, out);
   if (r->has_verdict)
     summary_print_verdict(r, out);

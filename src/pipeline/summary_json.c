@@ -130,6 +130,7 @@ void summary_json(struct run *r, const char *output, FILE *out) {
   json_modelled(&r->plan, &w);
   json_object(&w, "cost");
   json_integer(&w, "casts", r->rewrite.casts);
+  json_integer(&w, "author_casts_left_out", r->rewrite.author_casts);
   json_integer(&w, "scale_nodes", r->rewrite.scale_nodes);
   json_integer(&w, "quantize_nodes", r->rewrite.quantised);
   json_integer(&w, "dequantize_nodes", r->rewrite.dequantised);

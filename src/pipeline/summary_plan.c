@@ -357,7 +357,10 @@ void summary_print_cost(const struct run *r, FILE *out) {
   if (r->rewrite.scale_nodes)
     escape_printf(out, "and %d scale node%s ", r->rewrite.scale_nodes,
                   PLURAL(r->rewrite.scale_nodes));
-  escape_printf(out, "added; ");
+  escape_printf(out, "added");
+  if (r->rewrite.author_casts)
+    escape_printf(out, ", %d of the author's left out", r->rewrite.author_casts);
+  escape_printf(out, "; ");
   if (r->rewrite.dequantised)
     print_quantised(&r->plan, &r->rewrite, out);
   escape_printf(out, "constants ");

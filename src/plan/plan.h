@@ -322,6 +322,10 @@ size_t plan_copies(const struct graph *g, const struct plan *p, int v, struct co
 // is none, or if a body reads v, where the value's name might mean another.
 bool plan_given_copy(const struct graph *g, int v, struct copy *given);
 
+// Whether node n is a Cast that takes what a node made in whatever format that is stored, since it
+// is not narrow itself.
+bool plan_casts_as_stored(const struct graph *g, const struct plan *p, int n);
+
 // Whether node n is such a Cast, and under the plan all its readers read that value instead: then
 // it is left out. p's values must have their formats.
 bool plan_drops_cast(const struct graph *g, const struct plan *p, int n);

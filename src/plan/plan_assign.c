@@ -1,5 +1,6 @@
 // Assigns formats to nodes. Nodes of class narrow want the first format that they may run in; nodes
-// of class follow want that of a neighbour, and so on outwards from the narrow nodes. Then the
+// of class follow want that of a neighbour, and so on outwards from the narrow nodes and from what
+// the author cast from or to that format. Then the
 // minimum cut decides who gets what it wants: first against fp32, then, in a longer ladder, each
 // rung against the next. Nodes are visited in id order, so the result is the same on every run.
 #include "plan_assign.h"
@@ -36,6 +37,25 @@ static void spread_over_value(struct assignment *s, int v, int r, size_t *tail) 
   }
 }
 
+// What the author has in rung r already is a neighbour too, behind a Cast from it or before one to
+// it.
+static void spread_over_casts(struct assignment *s, int r, size_t *tail) {
+  const struct graph *g = s->graph;
+  enum format_id f = s->plan->ladder[r];
+  for (int n = 0; n < g->n_nodes; n++) {
+    const struct node *node = &g->nodes[n];
+    if (!node_is(node, "Cast") || node->n_inputs != 1 || node->n_outputs != 1)
+      continue;
+    int from = node->inputs[0], to = node->outputs[0];
+    struct copy given;
+    if (to >= 0 && plan_given_copy(g, to, &given) && given.format == f)
+      spread_over_value(s, to, r, tail);
+    else if (plan_casts_as_stored(g, s->plan, n) &&
+             g->values[to].type.elem_type == formats[f].onnx_type)
+      spread_over_value(s, from, r, tail);
+  }
+}
+
 // Breadth first from the nodes of class narrow that want rung r.
 static void spread_rung(struct assignment *s, int r) {
   const struct graph *g = s->graph;
@@ -45,6 +65,7 @@ static void spread_rung(struct assignment *s, int r) {
       s->queued[n] = true;
       s->queue[tail++] = n;
     }
+  spread_over_casts(s, r, &tail);
   while (head < tail) {
     const struct node *node = &g->nodes[s->queue[head++]];
     for (int k = 0; k < node->n_inputs; k++)

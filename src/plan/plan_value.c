@@ -95,9 +95,9 @@ static bool casts_exactly_to(int elem_type) {
   }
 }
 
-// A Cast that is not narrow itself takes what a node made in whatever format that is stored: from
-// there to fp32 nothing would be rounded. A constant or input is rounded for others, not for it.
-static bool casts_as_stored(const struct graph *g, const struct plan *p, int n) {
+// From there to fp32 nothing would be rounded. A constant or input is rounded for others, not for
+// it.
+bool plan_casts_as_stored(const struct graph *g, const struct plan *p, int n) {
   const struct node *node = &g->nodes[n];
   int v = node->n_inputs == 1 ? node->inputs[0] : -1, out = node->outputs[0];
   return node_is(node, "Cast") && p->nodes[n].format == FORMAT_FP32 && v >= 0 && out >= 0 &&
@@ -141,7 +141,7 @@ bool plan_drops_cast(const struct graph *g, const struct plan *p, int n) {
 // The format that node n takes input k in, wherever it comes from.
 static enum format_id taken_format(const struct graph *g, const struct plan *p, int n, int k) {
   const struct node *node = &g->nodes[n];
-  if (plan_reads_shape_only(node) || casts_as_stored(g, p, n))
+  if (plan_reads_shape_only(node) || plan_casts_as_stored(g, p, n))
     return FORMAT_COUNT;
   return wanted_format(g, p, n, node->inputs[k],
                        node->schema ? schema_input(node->schema, k) : NULL);
@@ -256,9 +256,9 @@ int plan_stored_scale(struct graph *g, const struct plan *p, int v) {
 struct copy plan_wanted_copy(const struct graph *g, const struct plan *p, int v,
                              const struct use *use) {
   const struct value *value = &g->values[v];
-  if (use->node >= 0 && casts_as_stored(g, p, use->node) && p->values[v].scale_log2 == 0)
+  if (use->node >= 0 && plan_casts_as_stored(g, p, use->node) && p->values[v].scale_log2 == 0)
     return (struct copy){p->values[v].format, 0};
-  if (use->node >= 0 && casts_as_stored(g, p, use->node))
+  if (use->node >= 0 && plan_casts_as_stored(g, p, use->node))
     return (struct copy){FORMAT_FP32, 0};
   if (use->node >= 0)
     return (struct copy){plan_input_format(g, p, use->node, use->index),

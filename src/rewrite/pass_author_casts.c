@@ -27,6 +27,7 @@ static void drop_idle(struct rewrite *w, int n) {
     return;
   node->proto->op_type = arena_strdup(w->arena, "Identity");
   node->proto->n_attribute = 0;
+  w->report->author_casts++;
 }
 
 static size_t without_dropped(const struct rewrite *w, int scope, Onnx__ValueInfoProto **list,
@@ -49,10 +50,12 @@ enum status pass_author_casts(struct rewrite *w, struct diag *d) {
     if (!node_is(node, "Cast") || node->n_inputs != 1 || node->n_outputs != 1)
       continue;
     w->dropped[n] = plan_drops_cast(w->graph, w->plan, n);
-    if (w->dropped[n])
-      touched[node->scope] = true;
-    else
+    if (!w->dropped[n]) {
       drop_idle(w, n);
+      continue;
+    }
+    touched[node->scope] = true;
+    w->report->author_casts++;
   }
   for (int s = 0; s < w->graph->n_scopes; s++) {
     struct scope *scope = &w->graph->scopes[s];

@@ -8,6 +8,7 @@
 
 struct rewrite_report {
   int casts;                           // Cast nodes added
+  int author_casts;                    // Casts of the author that have nothing left to do
   int quantised, dequantised;          // QuantizeLinear and DequantizeLinear nodes added
   int weights;                         // constants stored in the operand format
   uint64_t weight_bytes;               // of these constants in the result

@@ -581,6 +581,7 @@ static void rewrite_reads_what_the_author_widened_before_the_cast(void **state) 
   assert_int_equal(emitted_count(f, "Cast"), 0);  // the second has nothing left to do
   assert_int_equal(emitted_count(f, "Identity"), 1);
   assert_int_equal(f->report.casts, 0);
+  assert_int_equal(f->report.author_casts, 2);
   assert_true(graph_lookup(&f->emitted, 0, "wide") < 0);
   for (size_t i = 0; i < f->changed.proto->graph->n_value_info; i++)
     assert_string_not_equal(f->changed.proto->graph->value_info[i]->name, "wide");
@@ -588,6 +589,26 @@ static void rewrite_reads_what_the_author_widened_before_the_cast(void **state) 
 }
 
 // In bf16, say, which is not what the author had.
+// What a converter with a list of operators leaves: a Relu in fp32 between Casts. The Exp is ruled
+// to stay.
+static void rewrite_takes_followers_out_of_the_authors_casts(void **state) {
+  struct planning *f = *state;
+  build_input(&f->b, "x", "float16[2,2]");
+  build_int(&f->b, build_node(&f->b, "Cast", "x", "a"), "to", FLOAT);
+  build_node(&f->b, "Relu", "a", "b");
+  build_int(&f->b, build_node(&f->b, "Cast", "b", "c"), "to", FLOAT16);
+  build_int(&f->b, build_node(&f->b, "Cast", "c", "d"), "to", FLOAT);
+  build_node(&f->b, "Exp", "d", "e");
+  build_int(&f->b, build_node(&f->b, "Cast", "e", "y"), "to", FLOAT16);
+  build_output(&f->b, "y", "float16[2,2]");
+  planning_all(f);
+  assert_int_equal(node_format(f, "b"), FORMAT_FP16);
+  assert_int_equal(node_format(f, "e"), FORMAT_FP32);
+  same_list(emitted_node(f, "b")->input, 1, "x");
+  assert_int_equal(emitted_count(f, "Cast"), 2);
+  assert_int_equal(emitted_count(f, "Identity"), 1);
+}
+
 static void rewrite_casts_what_the_author_widened_from_another_format(void **state) {
   struct planning *f = *state;
   mixed_product(f);
@@ -797,6 +818,7 @@ int main(void) {
       TEST(rewrite_leaves_resize_scales_and_regions_alone),
       TEST(rewrite_keeps_casts_of_the_author),
       TEST(rewrite_reads_what_the_author_widened_before_the_cast),
+      TEST(rewrite_takes_followers_out_of_the_authors_casts),
       TEST(rewrite_casts_what_the_author_widened_from_another_format),
       TEST(rewrite_keeps_casts_of_the_author_that_others_read),
       TEST(rewrite_casts_for_bodies_what_the_author_widened),
