@@ -346,10 +346,10 @@ void summary_print_plan(const struct run *r, FILE *out) {
 }
 
 static void print_quantised(const struct plan *p, const struct rewrite_report *report, FILE *out) {
-  escape_printf(out, "%d QuantizeLinear, %d DequantizeLinear; %d weight%s of ", report->quantised,
+  escape_printf(out, "; %d QuantizeLinear, %d DequantizeLinear; %d weight%s of ", report->quantised,
                 report->dequantised, report->weights, PLURAL(report->weights));
   summary_print_bytes(out, (double)report->weight_bytes);
-  escape_printf(out, " in %d bits;\n             ", formats[p->operand_format].bits);
+  escape_printf(out, " in %d bits", formats[p->operand_format].bits);
 }
 
 void summary_print_cost(const struct run *r, FILE *out) {
@@ -360,13 +360,14 @@ void summary_print_cost(const struct run *r, FILE *out) {
   escape_printf(out, "added");
   if (r->rewrite.author_casts)
     escape_printf(out, ", %d of the author's left out", r->rewrite.author_casts);
-  escape_printf(out, "; ");
   if (r->rewrite.dequantised)
     print_quantised(&r->plan, &r->rewrite, out);
-  escape_printf(out, "constants ");
-  summary_print_bytes(out, (double)r->rewrite.bytes_before);
-  escape_printf(out, " -> ");
-  summary_print_bytes(out, (double)r->rewrite.bytes_after);
+  if (r->rewrite.bytes_before || r->rewrite.bytes_after) {
+    escape_printf(out, ";%sconstants ", r->rewrite.dequantised ? "\n             " : " ");
+    summary_print_bytes(out, (double)r->rewrite.bytes_before);
+    escape_printf(out, " -> ");
+    summary_print_bytes(out, (double)r->rewrite.bytes_after);
+  }
   if (r->rewrite.saturated)
     escape_printf(out, "; %" PRIu64 " element%s out of range changed as the policy says",
                   r->rewrite.saturated, PLURAL(r->rewrite.saturated));
