@@ -77,19 +77,27 @@ static void print_note(void *out, const char *id, const char *text) {
 
 // Where nothing was to convert, the author may have done it before.
 static void print_narrow_already(const struct run *r, FILE *out) {
-  int floats = 0, narrow = 0;
+  bool keeps = r->policy.keep_author_casts && !plan_is_converted(&r->graph);
+  int floats = 0, narrow = 0, kept = 0;
   for (int v = 0; v < r->graph.n_values; v++) {
     const struct type *type = &r->graph.values[v].type;
     bool wide = graph_is_fp32(&r->graph, v);
     bool half =
         type->kind == TYPE_TENSOR && (type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
                                       type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16);
+    struct copy given;
     floats += wide || half;
     narrow += half;
+    kept += wide && keeps && plan_given_copy(&r->graph, v, &given);
   }
-  if (narrow > 0)
-    escape_printf(out, "note         %d of the model's %d float tensors %s in 16 bits already\n",
-                  narrow, floats, narrow == 1 ? "is" : "are");
+  if (!narrow)
+    return;
+  escape_printf(out, "note         %d of the model's %d float tensors %s in 16 bits already",
+                narrow, floats, narrow == 1 ? "is" : "are");
+  if (kept)
+    escape_printf(out, ";\n             what its author's Casts keep in fp32 stays so, unless the "
+                       "policy says casts.by_author \"follow\"");
+  escape_printf(out, "\n");
 }
 
 static void print_result(const struct run *r, const char *output, FILE *out) {

@@ -363,7 +363,7 @@ void summary_print_cost(const struct run *r, FILE *out) {
   if (r->rewrite.dequantised)
     print_quantised(&r->plan, &r->rewrite, out);
   if (r->rewrite.bytes_before || r->rewrite.bytes_after) {
-    escape_printf(out, ";%sconstants ", r->rewrite.dequantised ? "\n             " : " ");
+    escape_printf(out, r->rewrite.dequantised ? ";\n             constants " : "; constants ");
     summary_print_bytes(out, (double)r->rewrite.bytes_before);
     escape_printf(out, " -> ");
     summary_print_bytes(out, (double)r->rewrite.bytes_after);

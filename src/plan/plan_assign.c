@@ -44,7 +44,8 @@ static void spread_over_casts(struct assignment *s, int r, size_t *tail) {
   enum format_id f = s->plan->ladder[r];
   for (int n = 0; n < g->n_nodes; n++) {
     const struct node *node = &g->nodes[n];
-    if (!node_is(node, "Cast") || node->n_inputs != 1 || node->n_outputs != 1)
+    if (!node_is(node, "Cast") || s->plan->nodes[n].class != CLASS_FOLLOW || node->n_inputs != 1 ||
+        node->n_outputs != 1)
       continue;
     int from = node->inputs[0], to = node->outputs[0];
     struct copy given;

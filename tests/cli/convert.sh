@@ -204,6 +204,12 @@ test_what_is_in_16_bits_already_is_said() {
   lacks out 'in 16 bits already'
   narrowcast convert half.onnx --random 1 -o again.onnx >out
   has out 'result       unchanged' "float tensors are in 16 bits already"
+  lacks out 'by_author'  # its Casts are ours
+  narrowcast convert "$tiny/island.onnx" --random 1 -o island.onnx >out
+  has out 'result       unchanged' 'casts.by_author "follow"'
+  sed 's/"by_author": "keep"/"by_author": "follow"/' "$root/rules/fp16.json" >follow.json
+  narrowcast convert "$tiny/island.onnx" --policy ./follow.json --random 1 -o island.onnx >out
+  has out "0 Casts added, 2 of the author's left out"
 }
 
 test_refusal_names_output_amount_sample_and_tensor() {

@@ -590,23 +590,32 @@ static void rewrite_reads_what_the_author_widened_before_the_cast(void **state) 
 
 // In bf16, say, which is not what the author had.
 // What a converter with a list of operators leaves: a Relu in fp32 between Casts. The Exp is ruled
-// to stay.
-static void rewrite_takes_followers_out_of_the_authors_casts(void **state) {
-  struct planning *f = *state;
-  build_input(&f->b, "x", "float16[2,2]");
-  build_int(&f->b, build_node(&f->b, "Cast", "x", "a"), "to", FLOAT);
-  build_node(&f->b, "Relu", "a", "b");
-  build_int(&f->b, build_node(&f->b, "Cast", "b", "c"), "to", FLOAT16);
-  build_int(&f->b, build_node(&f->b, "Cast", "c", "d"), "to", FLOAT);
-  build_node(&f->b, "Exp", "d", "e");
-  build_int(&f->b, build_node(&f->b, "Cast", "e", "y"), "to", FLOAT16);
-  build_output(&f->b, "y", "float16[2,2]");
-  planning_all(f);
-  assert_int_equal(node_format(f, "b"), FORMAT_FP16);
-  assert_int_equal(node_format(f, "e"), FORMAT_FP32);
-  same_list(emitted_node(f, "b")->input, 1, "x");
-  assert_int_equal(emitted_count(f, "Cast"), 2);
-  assert_int_equal(emitted_count(f, "Identity"), 1);
+// to stay. Who keeps Casts as a decision of their author keeps what is between them.
+static void rewrite_takes_followers_out_of_casts_that_follow(void **state) {
+  for (int keep = 0; keep < 2; keep++) {
+    struct planning *f = *state;
+    f->policy.keep_author_casts = keep;
+    build_input(&f->b, "x", "float16[2,2]");
+    build_int(&f->b, build_node(&f->b, "Cast", "x", "a"), "to", FLOAT);
+    build_node(&f->b, "Relu", "a", "b");
+    build_int(&f->b, build_node(&f->b, "Cast", "b", "c"), "to", FLOAT16);
+    build_int(&f->b, build_node(&f->b, "Cast", "c", "d"), "to", FLOAT);
+    build_node(&f->b, "Exp", "d", "e");
+    build_int(&f->b, build_node(&f->b, "Cast", "e", "y"), "to", FLOAT16);
+    build_output(&f->b, "y", "float16[2,2]");
+    planning_index(f);
+    planning_decide(f);
+    assert_int_equal(plan_is_identity(&f->p), keep);
+    if (!keep) {
+      planning_rewrite(f);
+      assert_int_equal(node_format(f, "b"), FORMAT_FP16);
+      assert_int_equal(node_format(f, "e"), FORMAT_FP32);
+      assert_int_equal(emitted_count(f, "Cast"), 2);
+      assert_int_equal(f->report.casts, 0);
+    }
+    planning_tear_down(state);
+    planning_set_up(state);
+  }
 }
 
 static void rewrite_casts_what_the_author_widened_from_another_format(void **state) {
@@ -818,7 +827,7 @@ int main(void) {
       TEST(rewrite_leaves_resize_scales_and_regions_alone),
       TEST(rewrite_keeps_casts_of_the_author),
       TEST(rewrite_reads_what_the_author_widened_before_the_cast),
-      TEST(rewrite_takes_followers_out_of_the_authors_casts),
+      TEST(rewrite_takes_followers_out_of_casts_that_follow),
       TEST(rewrite_casts_what_the_author_widened_from_another_format),
       TEST(rewrite_keeps_casts_of_the_author_that_others_read),
       TEST(rewrite_casts_for_bodies_what_the_author_widened),
