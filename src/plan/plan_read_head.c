@@ -51,6 +51,19 @@ static enum status keep_or_narrow(struct plan_reader *r, const char *key, const 
   return READ_FAIL(r, "policy.%s is \"%s\": it must be keep or narrow", key, text);
 }
 
+static const char *const policy_keys[] = {"name",      "version",    "sha256",  "ladder",
+                                          "overrides", "inputs",     "outputs", "flush_to_zero",
+                                          "constants", "thresholds", NULL};
+
+// The keys of one section of the file.
+static enum status read_keys(struct plan_reader *r, const char *section, const struct json *object,
+                             const char *const *keys) {
+  json_push_key(&r->at, section);
+  TRY(reader_keys(r, object, keys));
+  json_pop(&r->at);
+  return STATUS_OK;
+}
+
 static enum status read_model_and_policy(struct plan_reader *r, const struct json *root) {
   struct plan *p = r->plan;
   int schema;
@@ -70,6 +83,7 @@ static enum status read_model_and_policy(struct plan_reader *r, const struct jso
   }
   memcpy(p->model_sha256, r->graph->model->sha256, sizeof p->model_sha256);
   TRY(reader_member(r, root, "policy", &policy));
+  TRY(read_keys(r, "policy", policy, policy_keys));
   TRY(reader_text(r, policy, "name", &p->policy_name));
   TRY(reader_integer(r, policy, "version", &p->policy_version));
   const char *text;
@@ -151,7 +165,17 @@ static enum status read_ladder(struct plan_reader *r, const struct json *root) {
 static enum status read_statistics(struct plan_reader *r, const struct json *root) {
   struct plan *p = r->plan;
   const struct json *statistics;
+  static const char *const keys[] = {"source",
+                                     "samples",
+                                     "elements_per_histogram",
+                                     "sha256",
+                                     "samples_with_held_out",
+                                     "hold_out_every",
+                                     "hold_out_share",
+                                     "held_out_enough",
+                                     NULL};
   TRY(reader_member(r, root, "statistics", &statistics));
+  TRY(read_keys(r, "statistics", statistics, keys));
   const char *source, *sha256;
   int steps, sample;
   TRY(reader_text(r, statistics, "source", &source));
@@ -179,6 +203,8 @@ static enum status read_statistics(struct plan_reader *r, const struct json *roo
 
 static enum status read_override(struct plan_reader *r, const struct json *item,
                                  struct override *o) {
+  static const char *const keys[] = {"glob", "format", "scale", "note", NULL};
+  TRY(reader_keys(r, item, keys));
   TRY(reader_text(r, item, "glob", &o->glob));
   TRY(reader_format(r, item, "format", &o->format));
   double scale;
@@ -202,15 +228,23 @@ static enum status read_overrides(struct plan_reader *r, const struct json *root
   snprintf(o->sha256, sizeof o->sha256, "%s", sha256);
   TRY(reader_member(r, root, "overrides", &list));
   o->list = arena_array(r->arena, (size_t)json_count(list), sizeof *o->list);
-  for (item = json_first(list); item; item = item->next)
+  json_push_key(&r->at, "overrides");
+  for (item = json_first(list); item; item = item->next) {
+    json_push_index(&r->at, o->count);
     TRY(read_override(r, item, &o->list[o->count++]));
+    json_pop(&r->at);
+  }
+  json_pop(&r->at);
   r->plan->overrides = o;
   return STATUS_OK;
 }
 
 static enum status read_claim(struct plan_reader *r, const struct json *item, struct claim *c) {
+  static const char *const keys[] = {"id",       "metric",  "limit", "tolerance",
+                                     "measured", "outputs", NULL};
   const char *metric;
   const struct json *limit;
+  TRY(reader_keys(r, item, keys));
   TRY(reader_text(r, item, "id", &c->id));
   TRY(reader_text(r, item, "metric", &metric));
   if (!metric_find(metric, &c->metric))
@@ -245,7 +279,9 @@ static enum status read_claims(struct plan_reader *r, const struct json *root) {
 
 static enum status read_promotion(struct plan_reader *r, const struct json *item,
                                   struct promotion *p) {
+  static const char *const keys[] = {"round", "value", "from", "to", "error", NULL};
   const struct json *error;
+  TRY(reader_keys(r, item, keys));
   TRY(reader_integer(r, item, "round", &p->round));
   TRY(reader_label(r, item, "value", &p->value));
   const struct json *from = json_member(item, "from");

@@ -487,6 +487,13 @@ static void plan_read_refuses_unknown_keys(void **state) {
   assert_non_null(strstr(d.hint, "Did you mean \"format\"?"));
   int line = edit(f, "\"value\": \"r\"", "\"scale_log2\"", "\"scale\": 16, \"scale_log2\"");
   expect_refusal(f, line, "scale: unknown key");
+  edit(f, "\"policy\": {", "\"inputs\"", "\"input\": \"narrow\", \"inputs\"");
+  expect_refusal(f, 0, "policy.input: unknown key");
+  edit(f, "\"claims\": [", "[",
+       "[{\"id\": \"c\", \"metric\": \"finite\", \"limit\": 0, \"output\": []}");
+  expect_refusal(f, 0, "claims[0].output: unknown key");
+  edit(f, "\"statistics\": {", "\"samples\"", "\"sample\": 3, \"samples\"");
+  expect_refusal(f, 0, "statistics.sample: unknown key");
 }
 
 static void plan_read_refuses_what_is_no_scale(void **state) {
