@@ -379,7 +379,7 @@ static bool was_quantised(const struct graph *g, int v) {
 
 // Between a DequantizeLinear and a QuantizeLinear engines run integer kernels: a narrow node there
 // would break the pattern that they look for.
-static bool is_quantised(const struct graph *g, const struct node *node) {
+static bool in_quantised_island(const struct graph *g, const struct node *node) {
   for (int k = 0; k < node->n_inputs; k++)
     if (was_quantised(g, node->inputs[k]))
       return true;
@@ -390,21 +390,6 @@ static bool is_quantised(const struct graph *g, const struct node *node) {
         return true;
     }
   return false;
-}
-
-// What is quantised, and what decodes a weight for it.
-static void find_islands(struct planner *pl) {
-  const struct graph *g = pl->graph;
-  for (int n = 0; n < g->n_nodes; n++)
-    pl->quantised[n] = is_quantised(g, &g->nodes[n]);
-  for (int n = 0; n < g->n_nodes; n++) {
-    int v = node_is(&g->nodes[n], "DequantizeLinear") ? g->nodes[n].outputs[0] : -1;
-    for (int u = 0; v >= 0 && u < g->values[v].n_uses; u++) {
-      int reader = g->values[v].uses[u].node;
-      if (reader >= 0 && pl->quantised[reader])
-        pl->quantised[n] = true;
-    }
-  }
 }
 
 // What a first conversion left wide, it left so for reasons (a promotion, say) that cannot be seen
@@ -446,7 +431,7 @@ enum reason allow_reason(const struct planner *pl, int n) {
   enum node_class class = pl->plan->nodes[n].class;
   if (pl->converted)
     return REASON_CONVERTED;
-  if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && pl->quantised[n])
+  if ((class == CLASS_NARROW || class == CLASS_FOLLOW) && in_quantised_island(pl->graph, node))
     return REASON_QUANTISED;
   if ((class == CLASS_NARROW || class == CLASS_FOLLOW) &&
       (pl->before_fault[n] || plan_engine_fault(pl->graph, n)))
@@ -517,8 +502,6 @@ void allow_init(struct planner *pl) {
   pl->scaled = arena_array(pl->arena, (size_t)n_values, sizeof *pl->scaled);
   pl->denied = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->denied);
   pl->converted = plan_is_converted(pl->graph);
-  pl->quantised = arena_array(pl->arena, (size_t)n_nodes, sizeof *pl->quantised);
   find_shape_math(pl);
-  find_islands(pl);
   find_used(pl);
 }

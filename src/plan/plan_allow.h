@@ -16,7 +16,6 @@ struct planner {
   bool converted;      // pass_metadata marked the model
   bool *shape_math;    // by value: computed from shapes and constants alone
   bool *used;          // by node: what the model gives out depends on it
-  bool *quantised;     // by node: part of a quantised island
   bool *before_fault;  // by node: see plan_engine_faults_before
   uint8_t *allowed;    // by node: bit r for rung r
   uint16_t *scaled;    // by value: bit f if it needs a scale in format f
