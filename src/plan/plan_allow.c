@@ -367,22 +367,16 @@ static bool does_shape_math(const struct planner *pl, const struct node *node) {
   return false;
 }
 
-// Whether v was quantised while the model ran. A weight that is decoded was not: what reads it may
-// run in float all the same.
-static bool was_quantised(const struct graph *g, int v) {
-  if (!graph_is_fp32(g, v) || g->values[v].origin != ORIGIN_NODE)
-    return false;
-  const struct node *producer = &g->nodes[g->values[v].producer];
-  return strcmp(producer->proto->op_type, "DequantizeLinear") == 0 && producer->n_inputs > 0 &&
-         producer->inputs[0] >= 0 && !graph_is_constant(g, producer->inputs[0]);
-}
-
 // Between a DequantizeLinear and a QuantizeLinear engines run integer kernels: a narrow node there
 // would break the pattern that they look for.
 static bool in_quantised_island(const struct graph *g, const struct node *node) {
-  for (int k = 0; k < node->n_inputs; k++)
-    if (was_quantised(g, node->inputs[k]))
+  for (int k = 0; k < node->n_inputs; k++) {
+    int v = node->inputs[k];
+    int producer = v >= 0 ? g->values[v].producer : -1;
+    if (producer >= 0 && g->values[v].origin == ORIGIN_NODE && graph_is_fp32(g, v) &&
+        strcmp(g->nodes[producer].proto->op_type, "DequantizeLinear") == 0)
       return true;
+  }
   for (int k = 0; k < node->n_outputs; k++)
     for (int u = 0; node->outputs[k] >= 0 && u < g->values[node->outputs[k]].n_uses; u++) {
       int reader = g->values[node->outputs[k]].uses[u].node;

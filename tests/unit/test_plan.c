@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { FLOAT = 1, FLOAT16 = 10 };
-
 static void expect(struct planning *f, const char *output, enum format_id format,
                    enum reason reason) {
   const struct node_plan *node = &f->p.nodes[node_of(&f->g, output)];
@@ -451,36 +449,6 @@ static void plan_leaves_quantised_islands_alone(void **state) {
   expect(f, "y", FORMAT_FP16, REASON_NONE);
 }
 
-// A weight in 8 bits, by channel, for a product of floats: it is decoded into what that reads. Not
-// where the other operand is quantised too.
-static void plan_decodes_weights_into_the_format_in_which_they_are_read(void **state) {
-  for (int quantised = 0; quantised < 2; quantised++) {
-    struct planning *f = *state;
-    f->b.model->opset_import[0]->version = 21;
-    build_input(&f->b, "x", "float[2,2]");
-    build_floats(&f->b, "scale", "float[]", (float[]){0.5f});
-    build_raw(&f->b, "codes", "int8[2,2]", (int8_t[]){1, 2, 3, 4}, 4);
-    build_node(&f->b, "DequantizeLinear", "codes scale", "w");
-    if (quantised) {
-      build_node(&f->b, "QuantizeLinear", "x scale", "q");
-      build_node(&f->b, "DequantizeLinear", "q scale", "d");
-    }
-    build_node(&f->b, "MatMul", quantised ? "d w" : "x w", "y");
-    build_output(&f->b, "y", "float[2,2]");
-    planning_index(f);
-    struct diag d = {0};
-    assert_int_equal(policy_adjust_class(&f->policy, CLASS_FOLLOW, "codes", &f->arena, &d),
-                     STATUS_OK);
-    planning_rewrite(f);
-    assert_int_equal(node_format(f, "y"), quantised ? FORMAT_FP32 : FORMAT_FP16);
-    assert_int_equal(node_format(f, "w"), quantised ? FORMAT_FP32 : FORMAT_FP16);
-    assert_int_equal(emitted_type(f, "scale"), quantised ? FLOAT : FLOAT16);
-    assert_int_equal(emitted_count(f, "Cast"), quantised ? 0 : 2);  // of x and of y
-    planning_tear_down(state);
-    planning_set_up(state);
-  }
-}
-
 static void attention_transpose(struct planning *f, const int64_t *perm) {
   input_and_weights(f);
   build_input(&f->b, "z", "float[2,2,2]");
@@ -762,7 +730,6 @@ int main(void) {
       TEST(plan_lets_followers_take_their_neighbours_format),
       TEST(plan_keeps_isolated_followers_wide),
       TEST(plan_leaves_quantised_islands_alone),
-      TEST(plan_decodes_weights_into_the_format_in_which_they_are_read),
       TEST(plan_steers_around_a_transpose_that_the_engine_crashes_on),
       TEST(plan_narrows_other_transposes_before_a_product),
       TEST(plan_keeps_the_gain_of_a_written_out_layer_norm_wide_from_opset_17_on),
