@@ -566,6 +566,12 @@ static void mixed_product(struct planning *f) {
   build_floats(&f->b, "w", "float[2,2]", (float[]){1, 2, 3, 4});
   build_int(&f->b, build_node(&f->b, "Cast", "x", "wide"), "to", FLOAT);
   build_value_info(&f->b, "wide", "float[2,2]");
+  static Onnx__TensorAnnotation note;
+  static Onnx__TensorAnnotation *notes[] = {&note};
+  onnx__tensor_annotation__init(&note);
+  note.tensor_name = arena_strdup(&f->arena, "wide");
+  f->b.model->graph->quantization_annotation = notes;
+  f->b.model->graph->n_quantization_annotation = 1;
   build_node(&f->b, "MatMul", "wide w", "y");
   build_int(&f->b, build_node(&f->b, "Cast", "y", "z"), "to", FLOAT16);
   build_output(&f->b, "z", "float16[2,2]");
@@ -585,7 +591,26 @@ static void rewrite_reads_what_the_author_widened_before_the_cast(void **state) 
   assert_true(graph_lookup(&f->emitted, 0, "wide") < 0);
   for (size_t i = 0; i < f->changed.proto->graph->n_value_info; i++)
     assert_string_not_equal(f->changed.proto->graph->value_info[i]->name, "wide");
+  assert_int_equal(f->changed.proto->graph->n_quantization_annotation, 0);
   assert_float_equal(f->p.costs.casts, 0, 0);
+}
+
+// ONNX Runtime 1.30 does not load a CastLike from fp16 to fp16 either.
+static void rewrite_leaves_no_castlike_without_a_cast(void **state) {
+  struct planning *f = *state;
+  struct diag d = {0};
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "a");
+  build_node(&f->b, "CastLike", "a a", "b");
+  build_node(&f->b, "MatMul", "b w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_index(f);
+  assert_int_equal(policy_adjust_class(&f->policy, CLASS_NARROW, "*", &f->arena, &d), STATUS_OK);
+  planning_rewrite(f);
+  assert_int_equal(node_format(f, "b"), FORMAT_FP16);
+  assert_string_equal(emitted_node(f, "b")->op_type, "Identity");
+  same_list(emitted_node(f, "b")->input, 1, "a");
+  assert_int_equal(emitted_node(f, "b")->n_input, 1);
 }
 
 // In bf16, say, which is not what the author had.
@@ -828,6 +853,7 @@ int main(void) {
       TEST(rewrite_keeps_casts_of_the_author),
       TEST(rewrite_reads_what_the_author_widened_before_the_cast),
       TEST(rewrite_takes_followers_out_of_casts_that_follow),
+      TEST(rewrite_leaves_no_castlike_without_a_cast),
       TEST(rewrite_casts_what_the_author_widened_from_another_format),
       TEST(rewrite_keeps_casts_of_the_author_that_others_read),
       TEST(rewrite_casts_for_bodies_what_the_author_widened),
