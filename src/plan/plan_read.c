@@ -133,6 +133,7 @@ static enum status read_node(struct plan_reader *r, const struct json *item) {
                                      "rule",
                                      "pattern",
                                      "format",
+                                     "left_out",
                                      "reason",
                                      "tried",
                                      "allowed_from_opset",

@@ -297,6 +297,8 @@ static void write_node(struct json_writer *w, const struct plan *p, const struct
   if (node->pattern != PATTERN_NONE)
     json_string(w, "pattern", pattern_name(node->pattern));
   json_string(w, "format", formats[node->format].name);
+  if (plan_drops_cast(g, p, n))
+    json_bool(w, "left_out", true);
   if (node->reason != REASON_NONE) {
     json_string(w, "reason", reason_name(node->reason));
     json_string(w, "tried", formats[node->reason_format].name);

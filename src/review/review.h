@@ -17,6 +17,7 @@ struct review_node {
   const char *pattern;  // that it is part of, or NULL
   const char *name;     // the model's own, where the label is another; else NULL
   enum format_id format;
+  bool left_out;           // a Cast of the author that the result does not have
   enum reason reason;      // REASON_NONE: it got what it wanted
   enum format_id tried;    // the format that `reason` is about
   const char *because_of;  // label of the value that decided, or NULL

@@ -214,7 +214,7 @@ static void print_range(const struct review_range *s, FILE *out) {
 }
 
 static void print_node_brief(const struct review_node *n, FILE *out) {
-  escape_printf(out, "%s (%s, %s)", n->label, n->op, name_of(n->format));
+  escape_printf(out, "%s (%s, %s)", n->label, n->op, n->left_out ? "left out" : name_of(n->format));
 }
 
 static void print_neighbours(const struct review *r, const struct review_value *v, FILE *out) {
@@ -418,8 +418,10 @@ static void print_node_remedy(const struct review *r, const struct review_node *
 }
 
 static void explain_node(const struct review *r, const struct review_node *n, FILE *out) {
-  escape_printf(out, "node %s (%s): %s", n->label, n->op, name_of(n->format));
-  if (n->reason != REASON_NONE)
+  escape_printf(out, "node %s (%s): %s", n->label, n->op,
+                n->left_out ? "left out, since what reads its output reads its input instead"
+                            : name_of(n->format));
+  if (n->reason != REASON_NONE && !n->left_out)
     escape_printf(out, ", not %s: %s", name_of(n->tried), reason_text(n->reason));
   escape_printf(out, "\n");
   print_rule(r, n, out);

@@ -221,6 +221,7 @@ static enum status read_node(struct reading *r, const struct json *item, struct 
   TRY(format(r, item, "format", &n->format));
   n->name = optional_text(r, item, "name");
   n->reason = reason(item, "reason");
+  n->left_out = json_is(json_member(item, "left_out"), JSON_TRUE);
   n->narrow_operands = json_is(json_member(item, "operands"), JSON_STRING);
   n->operands_format = n->narrow_operands ? optional_text(r, item, "operands") : "";
   n->product = n->narrow_operands || json_member(item, "operands_reason");

@@ -50,6 +50,8 @@ static const char *subject_of(const struct review_node *n, const struct question
 // By what groups are ranked. The plan has no time of a product with narrow operands: then it is the
 // time that the product takes, of which they could save a part.
 static double gain(const struct review_node *n, const struct question *q) {
+  if (n->left_out)
+    return 0;  // it takes no time
   if (!q->operands && n->reason == REASON_SCHEMA && n->tried == q->format && n->opset == 0)
     return 0;  // no opset takes it
   double seconds = n->seconds[n->format] - (q->operands ? 0 : n->seconds[q->format]);

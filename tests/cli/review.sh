@@ -11,6 +11,14 @@ planned() {
   quietly plan "$model" --trace t.json -o p.json "$@"
 }
 
+test_a_cast_of_the_author_that_is_left_out_is_called_so() {
+  narrowcast convert "$tiny/island.onnx" --narrow /normal --random 1 -o y.onnx --save-plan plan.json >/dev/null
+  narrowcast explain plan.json /wide >out
+  has out 'node /wide (Cast): left out'
+  narrowcast explain plan.json wide >out
+  has out '/wide (Cast, left out)' '/normal (LayerNormalization, fp16)'
+}
+
 test_explain_needs_the_plan_alone() {
   planned
   mkdir elsewhere
