@@ -286,3 +286,11 @@ bool same_model(struct planning *f, const struct model *x, const struct model *y
   must(f, model_pack(y->proto, &f->arena, &b, &n_b, &f->d));
   return n_a == n_b && memcmp(a, b, n_a) == 0;
 }
+
+void same_list(char **names, size_t count, const char *wanted) {
+  char text[400] = "";
+  for (size_t i = 0; i < count; i++)
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "",
+             names[i][0] ? names[i] : "_");
+  assert_string_equal(text, wanted);
+}

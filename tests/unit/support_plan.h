@@ -88,4 +88,7 @@ const Onnx__TensorProto *emitted_initializer(const struct planning *f, const cha
 // The model as built and as it is now, packed, are the same bytes.
 bool same_model(struct planning *f, const struct model *x, const struct model *y);
 
+// That these are the names, with a blank between, and _ for an empty one.
+void same_list(char **names, size_t count, const char *wanted);
+
 #endif
