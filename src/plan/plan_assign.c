@@ -38,7 +38,7 @@ static void spread_over_value(struct assignment *s, int v, int r, size_t *tail) 
 }
 
 // What the author has in rung r already is a neighbour too, behind a Cast from it or before one to
-// it.
+// it, where the policy lets these follow: else what is between them is their author's decision.
 static void spread_over_casts(struct assignment *s, int r, size_t *tail) {
   const struct graph *g = s->graph;
   enum format_id f = s->plan->ladder[r];

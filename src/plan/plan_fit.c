@@ -33,8 +33,9 @@ static bool only_weighs(const struct fits *f, int v) {
   for (int u = 0; u < value->n_uses; u++) {
     int reader = value->uses[u].node;
     const struct node *node = reader >= 0 ? &f->graph->nodes[reader] : NULL;
-    if (!node || !(is_product(node) || node_is(node, "Einsum") ||
-                   (moves_elements(node) && f->weighs[node->outputs[0]])))
+    int moved = node && node->n_outputs > 0 && moves_elements(node) ? node->outputs[0] : -1;
+    bool weighs = moved >= 0 && f->weighs[moved];
+    if (!node || !(is_product(node) || node_is(node, "Einsum") || weighs))
       return false;
   }
   return value->n_uses > 0;

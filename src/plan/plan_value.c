@@ -99,9 +99,11 @@ static bool casts_exactly_to(int elem_type) {
 // it.
 bool plan_casts_as_stored(const struct graph *g, const struct plan *p, int n) {
   const struct node *node = &g->nodes[n];
-  int v = node->n_inputs == 1 ? node->inputs[0] : -1, out = node->outputs[0];
-  return node_is(node, "Cast") && p->nodes[n].format == FORMAT_FP32 && v >= 0 && out >= 0 &&
-         graph_is_fp32(g, v) && g->values[v].origin == ORIGIN_NODE && !graph_is_constant(g, v) &&
+  if (!node_is(node, "Cast") || node->n_inputs != 1 || node->n_outputs != 1)
+    return false;
+  int v = node->inputs[0], out = node->outputs[0];
+  return p->nodes[n].format == FORMAT_FP32 && out >= 0 && graph_is_fp32(g, v) &&
+         g->values[v].origin == ORIGIN_NODE && !graph_is_constant(g, v) &&
          g->values[out].type.kind == TYPE_TENSOR && casts_exactly_to(g->values[out].type.elem_type);
 }
 
@@ -256,10 +258,8 @@ int plan_stored_scale(struct graph *g, const struct plan *p, int v) {
 struct copy plan_wanted_copy(const struct graph *g, const struct plan *p, int v,
                              const struct use *use) {
   const struct value *value = &g->values[v];
-  if (use->node >= 0 && plan_casts_as_stored(g, p, use->node) && p->values[v].scale_log2 == 0)
-    return (struct copy){p->values[v].format, 0};
   if (use->node >= 0 && plan_casts_as_stored(g, p, use->node))
-    return (struct copy){FORMAT_FP32, 0};
+    return (struct copy){p->values[v].scale_log2 == 0 ? p->values[v].format : FORMAT_FP32, 0};
   if (use->node >= 0)
     return (struct copy){plan_input_format(g, p, use->node, use->index),
                          plan_input_scale(p, use->node, use->index)};

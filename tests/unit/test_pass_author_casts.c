@@ -174,6 +174,21 @@ static void rewrite_lets_the_authors_casts_read_what_is_stored(void **state) {
   assert_int_equal(emitted_type(f, emitted_node(f, "dw")->input[0]), FLOAT);
 }
 
+// It has none to look at: what lies behind its empty list is another node's.
+static void rewrite_casts_for_a_cast_that_gives_nothing(void **state) {
+  struct planning *f = *state;
+  input_and_weights(f);
+  build_node(&f->b, "MatMul", "x w", "h");
+  Onnx__NodeProto *cast = build_node(&f->b, "Cast", "h", "nothing");
+  build_int(&f->b, cast, "to", INT64);
+  cast->n_output = 0;
+  build_node(&f->b, "MatMul", "h w", "y");
+  build_output(&f->b, "y", "float[2,2]");
+  planning_all(f);
+  assert_int_equal(node_format(f, "h"), FORMAT_FP16);
+  assert_true(graph_lookup(&f->emitted, 0, "h__fp32") >= 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, planning_set_up, planning_tear_down)
   const struct CMUnitTest tests[] = {
@@ -184,6 +199,7 @@ int main(void) {
       TEST(rewrite_keeps_casts_of_the_author_that_others_read),
       TEST(rewrite_casts_for_bodies_what_the_author_widened),
       TEST(rewrite_lets_the_authors_casts_read_what_is_stored),
+      TEST(rewrite_casts_for_a_cast_that_gives_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
